@@ -1,0 +1,3 @@
+//! The `spanreel` binary.
+
+fn main() {}

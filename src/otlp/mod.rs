@@ -1,0 +1,3 @@
+//! Bytes in, bytes acknowledged.
+
+pub mod record;

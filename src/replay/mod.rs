@@ -1,0 +1,1 @@
+//! Documents that answer for a run.

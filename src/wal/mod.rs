@@ -1,0 +1,1 @@
+//! Durable log of what was received.
