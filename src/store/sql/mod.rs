@@ -4,6 +4,8 @@
 //! tenant. Each table is the rows of its data files in one snapshot plus the rows of runs that memory holds; a run
 //! with records in memory takes all its rows from there (design, section 5, step 10).
 
+pub mod flight;
+
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};

@@ -27,7 +27,7 @@ fn file(folder: &std::path::Path, name: &str, rows: &[(&str, i64)]) -> PathBuf {
     path
 }
 
-fn relation(files: Vec<PathBuf>, replaced: &[&str], hot: &[(&str, i64)]) -> Relation {
+pub(super) fn relation(files: Vec<PathBuf>, replaced: &[&str], hot: &[(&str, i64)]) -> Relation {
     let replaced = Some(("run_id", replaced.iter().map(|r| (*r).to_owned()).collect()));
     Relation { name: "run_steps", schema: schema(), files, replaced, hot: vec![batch(hot)] }
 }
