@@ -41,11 +41,6 @@ impl<T> Table<T> {
     pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.0.iter_mut()
     }
-
-    /// The rows themselves.
-    pub(super) fn into_rows(self) -> Vec<T> {
-        self.0
-    }
 }
 
 impl<T> FromIterator<T> for Table<T> {

@@ -33,7 +33,7 @@ pub(super) fn trace(n: u8) -> TraceId {
     TraceId(id)
 }
 
-/// A span of trace 1 from `start` to `end` milliseconds; id and parent are small numbers, 0 for none.
+/// A span of trace 1 from `start` to `end`, milliseconds after the first second; an `end` of 0 is none. Id and parent are small numbers, 0 for none.
 #[derive(Clone, Debug)]
 pub(super) struct Build {
     pub(super) span: Span,
@@ -49,8 +49,8 @@ pub(super) fn span(id: u64, parent: u64, start: u64, end: u64) -> Build {
             span_id: id.to_be_bytes().to_vec(),
             parent_span_id: parent,
             name: format!("span {id}"),
-            start_time_unix_nano: start * 1_000_000,
-            end_time_unix_nano: end * 1_000_000,
+            start_time_unix_nano: (start + 1_000) * 1_000_000,
+            end_time_unix_nano: if end == 0 { 0 } else { (end + 1_000) * 1_000_000 },
             ..Span::default()
         },
         scope: "test".into(),

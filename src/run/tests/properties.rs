@@ -156,6 +156,7 @@ fn a_chain_as_deep_as_the_trace_does_not_exhaust_the_stack() {
             .done()
         })
         .collect();
+    eprintln!("built: {:?}", started.elapsed());
     let runs = assemble(&records);
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0].span_count, 100_000);
@@ -181,6 +182,7 @@ fn a_run_of_many_steps_takes_no_square_time() {
             .done()
         })
         .collect();
+    eprintln!("built: {:?}", started.elapsed());
     let runs = assemble(&records);
     assert_eq!(runs[0].steps.len(), 99_999);
     eprintln!("wide run: {:?}", started.elapsed());
