@@ -22,6 +22,12 @@ use crate::genai::{
 /// Tools that frameworks make up to get an answer in a given shape: asked for, never executed.
 const OUTPUT_TOOLS: [&str; 2] = ["final_result", "structured_output"];
 
+/// A model call and the answers in its input, in order.
+type Answers = (usize, Vec<Option<Value>>);
+
+/// Name and canonical arguments of a call.
+type CallKey = (String, String);
+
 /// A call that a model asked for.
 #[derive(Debug)]
 struct Asked {
@@ -41,7 +47,7 @@ struct Shown {
     /// By call id: model calls in time order with what they show.
     by_id: HashMap<String, Vec<(usize, Option<Value>)>>,
     /// By name and arguments, for calls without an id: each model call with its answers in order.
-    by_call: HashMap<(String, String), Vec<(usize, Vec<Option<Value>>)>>,
+    by_call: HashMap<CallKey, Vec<Answers>>,
     /// Ids of calls that stand in some input, so were asked for by someone.
     asked_before: BTreeSet<String>,
 }
@@ -83,7 +89,7 @@ fn parts(messages: &[Message]) -> impl Iterator<Item = &Part> {
     messages.iter().flat_map(|message| &message.parts)
 }
 
-fn call_key(name: &str, arguments: Option<&Value>) -> (String, String) {
+fn call_key(name: &str, arguments: Option<&Value>) -> CallKey {
     (name.to_owned(), canonical(arguments.unwrap_or(&Value::Null)))
 }
 
@@ -92,8 +98,8 @@ fn shown(drafts: &[Draft]) -> Shown {
     for model in models(drafts) {
         let Some(draft) = drafts.get(model) else { continue };
         // Calls of this input that have not been answered yet: an answer without an id answers the first.
-        let mut waiting: VecDeque<(Option<&str>, (String, String))> = VecDeque::new();
-        let mut here: BTreeMap<(String, String), Vec<Option<Value>>> = BTreeMap::new();
+        let mut waiting: VecDeque<(Option<&str>, CallKey)> = VecDeque::new();
+        let mut here: BTreeMap<CallKey, Vec<Option<Value>>> = BTreeMap::new();
         for part in parts(&draft.input) {
             match part {
                 Part::ToolCall { id, name, arguments, .. } => {
@@ -214,7 +220,7 @@ fn match_in_order(
             let _ = taken.insert(step);
             call.tools.push(step);
         }
-        if taken.len() % LOOK_AHEAD_MAX == 0 {
+        if taken.len().is_multiple_of(LOOK_AHEAD_MAX) {
             open.retain(|(n, _)| !taken.contains(n));
             first = 0;
         }
@@ -222,7 +228,7 @@ fn match_in_order(
 }
 
 fn find_answers(drafts: &[Draft], asked: &mut [Asked], shown: &Shown) {
-    let mut times_asked: HashMap<(String, String), usize> = HashMap::new();
+    let mut times_asked: HashMap<CallKey, usize> = HashMap::new();
     let after = |by: usize, shows: usize| {
         let rank = |n: usize| drafts.get(n).map(|draft| draft.rank);
         rank(by) < rank(shows)

@@ -242,10 +242,8 @@ impl Verdict {
         let Some(span) = node.record.as_span() else { return };
         let (start, end) = (span.start_time_unix_nano, span.end_time_unix_nano);
         let beyond = |ns: u64| i64::try_from(ns).is_err();
-        if start != 0 && end == 0 {
-            if settled {
-                self.reason(ReasonCode::Unfinished, "the span was started and never ended", place);
-            }
+        if start != 0 && end == 0 && settled {
+            self.reason(ReasonCode::Unfinished, "the span was started and never ended", place);
         }
         if start == 0 || beyond(start) || beyond(end) || (end == 0 && settled) {
             self.reason(ReasonCode::InvalidTime, format!("start {start}, end {end}"), place);

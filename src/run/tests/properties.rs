@@ -62,7 +62,7 @@ fn check(runs: &[Run], records: &[Arc<Record>]) {
     for run in runs {
         let mut nodes = Vec::new();
         walk(&run.tree, &mut nodes);
-        assert_eq!(nodes.len() as u32, run.span_count, "every span of a run is in its tree");
+        assert_eq!(nodes.len(), run.span_count as usize, "every span of a run is in its tree");
         for node in &nodes {
             assert!(shown.insert((node.trace_id, node.span_id)), "a span is in one tree, once");
         }
