@@ -1,0 +1,132 @@
+//! What the tests share: the real binary, run as its users run it, on free loopback ports.
+
+use std::{
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+/// A command of the binary under test, without the environment's settings.
+pub(crate) fn spanreel(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spanreel"));
+    let _ = command.args(arguments).stdin(Stdio::null());
+    for (name, _) in std::env::vars().filter(|(n, _)| n.starts_with("SPANREEL_") || n.starts_with("OTEL_")) {
+        let _ = command.env_remove(name);
+    }
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn output(arguments: &[&str]) -> Output {
+    spanreel(arguments).output().unwrap()
+}
+
+/// Runs a command that must succeed, and reads its standard output as JSON.
+pub(crate) fn json(arguments: &[&str]) -> Value {
+    let out = output(arguments);
+    assert!(out.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// The scenarios under `tests/captures`.
+pub(crate) fn captures() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
+    let mut all: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
+    all.sort();
+    all
+}
+
+/// What foreign engines see in a tenant's tables, or `None` when they are not installed.
+pub(crate) fn readers(tenant: &Path) -> Option<Value> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let python = root.join(".venv/bin/python");
+    if !python.exists() {
+        return None;
+    }
+    let out = Command::new(python).arg(root.join("tests/readers.py")).arg(tenant).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    Some(serde_json::from_slice(&out.stdout).unwrap())
+}
+
+/// A running server; killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    http: u16,
+    api: u16,
+}
+
+impl Server {
+    /// Starts a server on free ports and waits until it is ready.
+    pub(crate) fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    /// The same with further arguments of `serve`.
+    pub(crate) fn start_with(data: &Path, arguments: &[&str]) -> Self {
+        let [grpc, http, api] = free_ports();
+        let listen = |port: u16| format!("127.0.0.1:{port}");
+        let child = spanreel(&["serve", "--data"])
+            .arg(data)
+            .args(["--listen-otlp-grpc", &listen(grpc), "--listen-otlp-http", &listen(http)])
+            .args(["--listen-api", &listen(api)])
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut server = Self { child, http, api };
+        let begun = Instant::now();
+        while !ureq::get(&format!("{}/readyz", server.api())).call().is_ok_and(|r| r.status().is_success()) {
+            if let Some(status) = server.child.try_wait().unwrap() {
+                panic!("the server ended at once: {status}");
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "the server is not ready after 30 s");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        server
+    }
+
+    pub(crate) fn otlp_http(&self) -> String {
+        format!("http://127.0.0.1:{}", self.http)
+    }
+
+    pub(crate) fn api(&self) -> String {
+        format!("http://127.0.0.1:{}", self.api)
+    }
+
+    /// The JSON at a path of the API, which must answer 200.
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let mut answer = ureq::get(&format!("{}{path}", self.api())).call().unwrap();
+        answer.body_mut().with_config().limit(u64::MAX).read_json().unwrap()
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        let _ = self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub(crate) fn terminate(mut self) -> ExitStatus {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Three free loopback ports, held together so that they differ.
+fn free_ports() -> [u16; 3] {
+    let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    held.map(|l| l.local_addr().unwrap().port())
+}
