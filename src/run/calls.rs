@@ -56,7 +56,7 @@ struct Shown {
 pub(super) fn tie(drafts: &mut Vec<Draft>, output_tools: &BTreeSet<String>) -> Vec<Edge> {
     let shown = shown(drafts);
     let mut asked = asked(drafts, output_tools);
-    match_steps(drafts, &mut asked);
+    match_steps(drafts, &mut asked, &shown);
     find_answers(drafts, &mut asked, &shown);
     let mut edges = edges(drafts, &asked, &shown);
     find_unasked(drafts, &asked, &shown);
@@ -75,6 +75,14 @@ pub(super) fn tie(drafts: &mut Vec<Draft>, output_tools: &BTreeSet<String>) -> V
         }
     }
     edges
+}
+
+/// True when a model call stopped to have tools called and only text of it is recorded.
+pub(super) fn lost_calls(step: &Step) -> bool {
+    let spoken = |part: &Part| matches!(part, Part::Text { .. } | Part::Reasoning { .. });
+    step.kind == StepKind::ModelCall
+        && step.finish_reasons.iter().any(|reason| reason == "tool_call")
+        && parts(&step.output_messages).all(spoken)
 }
 
 fn models(drafts: &[Draft]) -> Vec<usize> {
@@ -165,13 +173,16 @@ fn executes(step: &Step) -> bool {
     !matches!(step.kind, StepKind::ModelCall | StepKind::Embedding | StepKind::Rerank | StepKind::Checkpoint)
 }
 
-fn match_steps(drafts: &[Draft], asked: &mut [Asked]) {
+fn match_steps(drafts: &[Draft], asked: &mut [Asked], shown: &Shown) {
     let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut free: Vec<(usize, &Draft)> = Vec::new();
+    let ids: BTreeSet<String> = asked.iter().filter_map(|call| call.id.clone()).collect();
     for (number, draft) in drafts.iter().enumerate().filter(|(_, draft)| executes(&draft.step)) {
         match &draft.step.tool_call_id {
-            Some(id) => by_id.entry(id).or_default().push(number),
-            None => free.push((number, draft)),
+            Some(id) if ids.contains(id) => by_id.entry(id).or_default().push(number),
+            Some(id) if shown.asked_before.contains(id) => {}
+            // Some frameworks tell the model one id and their tool another.
+            _ => free.push((number, draft)),
         }
     }
     for call in asked.iter_mut() {
@@ -264,13 +275,14 @@ fn edges(drafts: &[Draft], asked: &[Asked], shown: &Shown) -> Vec<Edge> {
     edges
 }
 
-/// Results that nothing asked for. Where a model call did not record its output, it may have asked.
+/// Tool calls that nothing asked for. Where a model call did not record its output, it may have asked; and a result in
+/// an input without its call is no loss: the provider may keep the history.
 fn find_unasked(drafts: &mut [Draft], asked: &[Asked], shown: &Shown) {
     let told = |draft: &Draft| {
-        draft.step.output_state == ContentState::Captured || draft.step.status != OpStatus::Ok
+        let captured = draft.step.output_state == ContentState::Captured && !lost_calls(&draft.step);
+        captured || draft.step.status != OpStatus::Ok
     };
-    let all_told = drafts.iter().filter(|draft| draft.step.kind == StepKind::ModelCall).all(told);
-    if !all_told {
+    if !drafts.iter().filter(|draft| draft.step.kind == StepKind::ModelCall).all(told) {
         return;
     }
     let matched: BTreeSet<usize> = asked.iter().flat_map(|call| call.tools.iter().copied()).collect();
@@ -279,19 +291,10 @@ fn find_unasked(drafts: &mut [Draft], asked: &[Asked], shown: &Shown) {
         .flat_map(|draft| parts(&draft.step.output_messages))
         .filter_map(|part| if let Part::ToolCall { id, .. } = part { id.clone() } else { None })
         .collect();
-    let asked_for = |id: &String| outputs.contains(id) || shown.asked_before.contains(id);
     for (number, draft) in drafts.iter_mut().enumerate() {
-        let step = &draft.step;
-        if step.kind == StepKind::ToolCall && !matched.contains(&number) {
-            draft.calls.unasked = step.tool_call_id.as_ref().is_some_and(|id| !asked_for(id));
-        }
-        if step.kind == StepKind::ModelCall {
-            let ids = parts(&draft.input).filter_map(|part| match part {
-                Part::ToolCallResponse { id: Some(id), .. } if !asked_for(id) => Some(id.clone()),
-                _ => None,
-            });
-            draft.calls.unasked_results = ids.collect();
-        }
+        let id = draft.step.tool_call_id.as_ref().filter(|_| draft.step.kind == StepKind::ToolCall);
+        let nobody = |id: &String| !outputs.contains(id) && !shown.asked_before.contains(id);
+        draft.calls.unasked = !matched.contains(&number) && id.is_some_and(nobody);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    calls::lost_calls,
     forest::{Forest, Node},
     model::{Note, Reason, ReasonClass, ReasonCode, Replayability, RunCheckpoint, StepKind},
     order::Edge,
@@ -213,9 +214,9 @@ impl Verdict {
             let detail = format!("nothing in the run asked for {}", draft.step.name);
             self.reason(ReasonCode::MissingToolCall, detail, place);
         }
-        for id in &draft.calls.unasked_results {
-            let detail = format!("the input holds a result for {id}, which nothing in the run asked for");
-            self.reason(ReasonCode::MissingToolCall, detail, place);
+        if lost_calls(&draft.step) && draft.step.output_state == ContentState::Captured {
+            let detail = format!("{} stopped for tool calls, and none is recorded", draft.step.name);
+            self.reason(ReasonCode::MissingOutput, detail, place);
         }
         if draft.step.status == OpStatus::Interrupted {
             self.note("awaiting_input", format!("{} was interrupted", draft.step.name), place);
