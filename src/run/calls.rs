@@ -37,6 +37,8 @@ struct Asked {
     arguments: Option<Value>,
     /// The steps that executed it.
     tools: Vec<usize>,
+    /// False when a step was only tied by name although its arguments differ: nothing is filled from that.
+    sure: bool,
     /// The first later model call that shows its answer, and the answer.
     answer: Option<(usize, Option<Value>)>,
 }
@@ -155,6 +157,7 @@ fn asked(drafts: &[Draft], output_tools: &BTreeSet<String>) -> Vec<Asked> {
                 name: name.clone(),
                 arguments: arguments.clone(),
                 tools: Vec::new(),
+                sure: true,
                 answer: None,
             });
         }
@@ -189,21 +192,27 @@ fn match_steps(drafts: &[Draft], asked: &mut [Asked], shown: &Shown) {
         call.tools = call.id.as_deref().and_then(|id| by_id.get(id).cloned()).unwrap_or_default();
     }
     free.sort_by_key(|(_, draft)| draft.rank);
-    match_in_order(drafts, asked, &free, |call, step| {
-        let arguments = step.tool_arguments.as_ref();
-        same_tool(&call.name, &step.name) && arguments.is_some() && arguments == call.arguments.as_ref()
+    match_in_order(drafts, asked, &free, true, |call, step| {
+        let told = call.arguments.as_ref().zip(step.tool_arguments.as_ref());
+        same_tool(&call.name, &step.name) && told.is_some_and(|(call, step)| same_arguments(call, step))
     });
-    match_in_order(drafts, asked, &free, |call, step| {
+    match_in_order(drafts, asked, &free, true, |call, step| {
         let unknown = step.tool_arguments.is_none() || call.arguments.is_none();
         same_tool(&call.name, &step.name) && (unknown || step.input_state != ContentState::Captured)
     });
-    match_in_order(drafts, asked, &free, |call, step| same_tool(&call.name, &step.name));
+    match_in_order(drafts, asked, &free, false, |call, step| same_tool(&call.name, &step.name));
     // A hand-off is asked for through a tool that each framework names its own way.
-    match_in_order(drafts, asked, &free, |call, step| {
+    match_in_order(drafts, asked, &free, true, |call, step| {
         let target = step.decision.as_deref().unwrap_or(&step.name).to_lowercase().replace([' ', '-'], "_");
         step.kind == StepKind::Handoff
             && (call.name.starts_with("transfer_to") || call.name.contains(&target))
     });
+}
+
+/// Equal, or the bare value of the only argument.
+fn same_arguments(asked: &Value, executed: &Value) -> bool {
+    let only = asked.as_object().filter(|map| map.len() == 1).and_then(|map| map.values().next());
+    asked == executed || only == Some(executed)
 }
 
 /// Gives each unmatched call the first free step at or after it that `fits`. Looks at a bounded number of steps a call.
@@ -211,6 +220,7 @@ fn match_in_order(
     drafts: &[Draft],
     asked: &mut [Asked],
     free: &[(usize, &Draft)],
+    sure: bool,
     fits: impl Fn(&Asked, &Step) -> bool,
 ) {
     /// Free steps that are looked at for one call.
@@ -230,6 +240,7 @@ fn match_in_order(
         if let Some(step) = hit {
             let _ = taken.insert(step);
             call.tools.push(step);
+            call.sure = sure;
         }
         if taken.len().is_multiple_of(LOOK_AHEAD_MAX) {
             open.retain(|(n, _)| !taken.contains(n));
@@ -302,7 +313,7 @@ fn find_unasked(drafts: &mut [Draft], asked: &[Asked], shown: &Shown) {
 fn fill(drafts: &mut [Draft], call: &Asked) {
     for tool in &call.tools {
         let Some(draft) = drafts.get_mut(*tool) else { continue };
-        if draft.step.kind == StepKind::AgentCall {
+        if !call.sure || draft.step.kind == StepKind::AgentCall {
             continue;
         }
         let step = &mut draft.step;
