@@ -36,14 +36,18 @@ pub(super) fn read(facts: &Facts<'_>, operation: &mut Operation) {
     if !says_error && exception.is_none() && error_type.is_none() && !tool_failed {
         return;
     }
-    let kind = of_event("exception.type").or(error_type);
+    // The convention's own attribute is the more exact: it may be the status code of the provider.
+    let kind = error_type.or_else(|| of_event("exception.type"));
+    let exception_type = of_event("exception.type");
     let said = status.map(|s| s.message.clone()).filter(|m| !m.is_empty());
     let message =
         said.or_else(|| of_event("exception.message")).or_else(|| facts.attrs.text(&["error.message"]));
     let named = |names: &[&str]| {
         let ends = |text: &str| names.iter().any(|n| text.rsplit(['.', ':']).next() == Some(n));
         let starts = |text: &str| names.iter().any(|n| text.starts_with(n));
-        kind.as_deref().is_some_and(ends) || message.as_deref().is_some_and(starts)
+        kind.as_deref().is_some_and(ends)
+            || exception_type.as_deref().is_some_and(ends)
+            || message.as_deref().is_some_and(starts)
     };
     operation.status = if named(INTERRUPTS) {
         OpStatus::Interrupted

@@ -52,6 +52,12 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
         }
     }
     let name = facts.span.name.as_str();
+    // Reports parallel calls again that have spans of their own.
+    if operation.tool.name.as_deref() == Some("(merged tools)") {
+        operation.kind = Kind::Internal;
+        operation.dialect = DIALECT.name;
+        return Some(Kind::Internal);
+    }
     if name == "call_llm" {
         return Some(Kind::ModelCall);
     }
