@@ -80,6 +80,7 @@ fn settle(operation: &mut Operation) {
         operation.finish_reasons =
             operation.output.value.iter().filter_map(|m| m.finish_reason.clone()).collect();
     }
+    hand_off(operation);
     let container = matches!(
         operation.kind,
         Kind::Agent | Kind::Workflow | Kind::Task | Kind::Internal | Kind::ToolCall | Kind::Handoff
@@ -87,4 +88,21 @@ fn settle(operation: &mut Operation) {
     operation.usage_is_aggregate = container && !operation.usage.is_empty();
     operation.issues.sort();
     operation.issues.dedup();
+}
+
+/// A tool named `transfer_to_X` hands over to X; `transfer_to_agent` says the target in its arguments.
+fn hand_off(operation: &mut Operation) {
+    if operation.kind != Kind::ToolCall {
+        return;
+    }
+    let Some(suffix) = operation.tool.name.as_deref().and_then(|n| n.strip_prefix("transfer_to_")) else {
+        return;
+    };
+    let asked = ["agent_name", "agent", "target"]
+        .iter()
+        .find_map(|k| operation.tool.arguments.value.get(*k)?.as_str());
+    let target = if suffix == "agent" { asked.unwrap_or(suffix) } else { suffix };
+    let target = target.to_owned();
+    operation.kind = Kind::Handoff;
+    let _ = operation.decision.get_or_insert(target);
 }

@@ -43,17 +43,17 @@ pub fn call_id(id: Option<&Value>) -> Option<String> {
 
 /// What the messages themselves say: parts without content are structure, not content.
 fn state_of(messages: &[Message]) -> ContentState {
-    let (mut empty, mut full) = (0, 0);
+    let mut full = 0;
     for part in messages.iter().flat_map(|m| &m.parts) {
         match part {
             Part::Text { content: None, .. } | Part::ToolCallResponse { response: None, .. } => {
                 return ContentState::NotCaptured;
             }
-            Part::ToolCall { arguments: None, .. } | Part::Reasoning { content: None, .. } => empty += 1,
+            Part::ToolCall { arguments: None, .. } | Part::Reasoning { content: None, .. } => {}
             _ => full += 1,
         }
     }
-    if full == 0 && empty > 0 { ContentState::NotCaptured } else { ContentState::Captured }
+    if full == 0 { ContentState::NotCaptured } else { ContentState::Captured }
 }
 
 struct Reader<'a> {

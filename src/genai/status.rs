@@ -39,9 +39,15 @@ pub(super) fn read(facts: &Facts<'_>, operation: &mut Operation) {
     // The convention's own attribute is the more exact: it may be the status code of the provider.
     let kind = error_type.or_else(|| of_event("exception.type"));
     let exception_type = of_event("exception.type");
-    let said = status.map(|s| s.message.clone()).filter(|m| !m.is_empty());
+    let said = status.map(|s| s.message.clone());
+    let messages = [
+        said,
+        of_event("exception.message"),
+        facts.attrs.text(&["error.message"]),
+        told_in_result(operation),
+    ];
     let message =
-        said.or_else(|| of_event("exception.message")).or_else(|| facts.attrs.text(&["error.message"]));
+        messages.into_iter().flatten().find(|m| says_more(m, kind.as_deref(), exception_type.as_deref()));
     let named = |names: &[&str]| {
         let ends = |text: &str| names.iter().any(|n| text.rsplit(['.', ':']).next() == Some(n));
         let starts = |text: &str| names.iter().any(|n| text.starts_with(n));
@@ -64,4 +70,19 @@ pub(super) fn read(facts: &Facts<'_>, operation: &mut Operation) {
     if operation.status == OpStatus::Error {
         operation.failure = Some(Failure { kind, message });
     }
+}
+
+/// False for a message that only repeats the exception's type.
+fn says_more(message: &str, kind: Option<&str>, exception_type: Option<&str>) -> bool {
+    let message = message.trim().trim_end_matches(':');
+    let repeats = |name: &str| name == message || name.rsplit('.').next() == Some(message);
+    !message.is_empty() && !kind.is_some_and(repeats) && !exception_type.is_some_and(repeats)
+}
+
+/// What a failed tool answered: its `error`, or its text.
+fn told_in_result(operation: &Operation) -> Option<String> {
+    let result = &operation.tool.result.value;
+    let text =
+        ["error", "message"].iter().find_map(|k| result.get(*k)?.as_str()).or_else(|| result.as_str())?;
+    Some(text.to_owned())
 }

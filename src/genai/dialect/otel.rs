@@ -233,9 +233,6 @@ fn tool(facts: &Facts<'_>, operation: &mut Operation) {
     }
     tool.is_output |=
         tool.name.as_deref().is_some_and(|n| n == "final_result" || n.starts_with("final_result_"));
-    if let Some(target) = tool.name.as_deref().and_then(|n| n.strip_prefix("transfer_to_")) {
-        fill(&mut operation.decision, || Some(target.to_owned()));
-    }
 }
 
 /// Attributes first; what they lack, or hold cut or redacted, comes from events.
