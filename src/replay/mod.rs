@@ -1,1 +1,3 @@
 //! Documents that answer for a run.
+
+pub mod document;
