@@ -66,5 +66,6 @@ pub mod genai;
 pub mod run;
 pub mod store;
 pub mod replay;
+pub mod access;
 pub mod api;
 pub mod cli;
