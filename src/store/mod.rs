@@ -1,1 +1,3 @@
 //! Runs -> Delta tables -> rows.
+#[cfg(feature = "sql")]
+pub mod sql;

@@ -1,0 +1,5 @@
+//! Assembly against records that a small reader understands, so that what fails here is assembly.
+
+mod assembly;
+mod build;
+mod properties;
