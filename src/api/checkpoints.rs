@@ -38,7 +38,8 @@ pub(super) async fn post(
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let checkpoint = parse(&id, &body).map_err(|reason| Problem::because(Code::InvalidBody, reason))?;
     let frame = serde_json::to_vec(&checkpoint).map_err(|e| Problem::because(Code::InvalidBody, e))?;
-    let appended = api.store.append(&access.tenant, FrameKind::Checkpoint, frame.into()).map_err(unavailable)?;
+    let appended =
+        api.store.append(&access.tenant, FrameKind::Checkpoint, frame.into()).map_err(unavailable)?;
     let _ = appended.await.map_err(unavailable)?;
     let answer = json!({"run_id": checkpoint.run_id, "checkpoint_id": checkpoint.checkpoint_id});
     Ok((StatusCode::CREATED, Json(answer)))
@@ -81,7 +82,9 @@ mod tests {
     fn a_body_that_is_no_checkpoint_is_stored() {
         let control = r#"{"checkpoint_id":"\u0007"}"#;
         let long = format!(r#"{{"checkpoint_id":"{}"}}"#, "c".repeat(257));
-        for bad in ["", "[]", "{}", r#"{"checkpoint_id":""}"#, r#"{"checkpoint_id":"c","x":1}"#, control, &long] {
+        for bad in
+            ["", "[]", "{}", r#"{"checkpoint_id":""}"#, r#"{"checkpoint_id":"c","x":1}"#, control, &long]
+        {
             assert!(parse("r", bad.as_bytes()).is_err(), "{bad}");
         }
     }

@@ -16,7 +16,8 @@ pub fn is_local(uri: &Uri, headers: &HeaderMap) -> bool {
 }
 
 fn is_loopback_name(authority: &str) -> bool {
-    let has_port = |rest: &str| rest.is_empty() || rest.strip_prefix(':').is_some_and(|p| p.parse::<u16>().is_ok());
+    let has_port =
+        |rest: &str| rest.is_empty() || rest.strip_prefix(':').is_some_and(|p| p.parse::<u16>().is_ok());
     let names = ["localhost", "127.0.0.1", "[::1]"];
     names.iter().any(|name| authority.strip_prefix(name).is_some_and(has_port))
 }

@@ -5,19 +5,23 @@ pub mod problem;
 mod checkpoints;
 mod runs;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use axum::{
-    Router,
+    Json, Router,
     extract::{FromRequestParts, Request, State},
     http::{StatusCode, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
+use serde::Serialize;
 
 use crate::{
     access::{Access, Keys},
@@ -35,10 +39,21 @@ pub struct Api {
     pub keys: Arc<Keys>,
     /// What `/metrics` shows.
     pub metrics: Arc<Metrics>,
+    /// Where the server listens; `import` asks for the OTLP port of the server that holds a folder.
+    pub addresses: Addresses,
     /// True while the server takes telemetry; `/readyz` tells it.
     pub ready: AtomicBool,
     /// True when the API listens on loopback: then only local names are taken.
     pub local_only: bool,
+}
+
+/// Where a server listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct Addresses {
+    pub otlp_grpc: SocketAddr,
+    pub otlp_http: SocketAddr,
+    pub api: SocketAddr,
 }
 
 /// The routes of the API.
@@ -54,6 +69,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/v1/runs/{id}/checkpoints", get(checkpoints::list).post(checkpoints::post))
         .route("/v1/traces/{id}/otlp", get(runs::trace_otlp))
         .route("/v1/otlp", get(runs::all_otlp))
+        .route("/v1/server", get(server))
         .route("/metrics", get(metrics))
         .route("/readyz", get(ready))
         .fallback(|| async { Problem::new(Code::NotFound) })
@@ -70,6 +86,10 @@ async fn check_host(State(api): State<Arc<Api>>, request: Request, next: Next) -
         return Problem::new(Code::HostNotAllowed).into_response();
     }
     next.run(request).await
+}
+
+async fn server(_: Access, State(api): State<Arc<Api>>) -> Json<Addresses> {
+    Json(api.addresses)
 }
 
 async fn metrics(State(api): State<Arc<Api>>) -> Response {

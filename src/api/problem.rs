@@ -140,7 +140,8 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = self.code.row().1.into_response();
         if self.code == Code::Unauthenticated {
-            let _ = response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            let _ =
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         let _ = response.extensions_mut().insert(self);
         response

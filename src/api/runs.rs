@@ -134,7 +134,11 @@ pub(super) async fn trace_otlp(
     let trace: TraceId = id.parse().map_err(|_| Problem::new(Code::TraceNotFound))?;
     blocking(move || {
         let records = api.store.trace_records(&access.tenant, trace)?;
-        if records.is_empty() { Err(Problem::new(Code::TraceNotFound)) } else { Ok(Json(export::object(&records))) }
+        if records.is_empty() {
+            Err(Problem::new(Code::TraceNotFound))
+        } else {
+            Ok(Json(export::object(&records)))
+        }
     })
     .await
 }
@@ -149,7 +153,13 @@ pub(super) async fn all_otlp(
 }
 
 /// Answers with what `document` makes of a run; an alias is answered by a redirect to `suffix` under its run.
-pub(super) async fn with_run<F>(api: Arc<Api>, access: Access, id: String, suffix: &str, document: F) -> Answer<Response>
+pub(super) async fn with_run<F>(
+    api: Arc<Api>,
+    access: Access,
+    id: String,
+    suffix: &str,
+    document: F,
+) -> Answer<Response>
 where
     F: FnOnce(&Access, &Run) -> Answer<Value> + Send + 'static,
 {

@@ -1,3 +1,4 @@
 //! Documents that answer for a run.
 
 pub mod document;
+pub mod export;
