@@ -1,1 +1,28 @@
 //! Settings of `wal`.
+
+use serde::{Deserialize, Serialize};
+
+/// The write-ahead log: how much it may hold, and when it starts a new segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// A segment is closed when it has grown past this.
+    pub segment_bytes: u64,
+    /// Bytes that may wait for the disk; beyond it requests are refused with retry advice.
+    pub queue_bytes_max: usize,
+    /// Bytes of segments on disk; beyond it requests are refused with retry advice.
+    pub disk_bytes_max: u64,
+    /// One frame may not be larger than this.
+    pub frame_bytes_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 128 << 20,
+            queue_bytes_max: 256 << 20,
+            disk_bytes_max: 16 << 30,
+            frame_bytes_max: 256 << 20,
+        }
+    }
+}

@@ -37,6 +37,8 @@ struct Asked {
     arguments: Option<Value>,
     /// The steps that executed it.
     tools: Vec<usize>,
+    /// False when a step was only tied by name although its arguments differ: nothing is filled from that.
+    sure: bool,
     /// The first later model call that shows its answer, and the answer.
     answer: Option<(usize, Option<Value>)>,
 }
@@ -56,7 +58,7 @@ struct Shown {
 pub(super) fn tie(drafts: &mut Vec<Draft>, output_tools: &BTreeSet<String>) -> Vec<Edge> {
     let shown = shown(drafts);
     let mut asked = asked(drafts, output_tools);
-    match_steps(drafts, &mut asked);
+    match_steps(drafts, &mut asked, &shown);
     find_answers(drafts, &mut asked, &shown);
     let mut edges = edges(drafts, &asked, &shown);
     find_unasked(drafts, &asked, &shown);
@@ -75,6 +77,14 @@ pub(super) fn tie(drafts: &mut Vec<Draft>, output_tools: &BTreeSet<String>) -> V
         }
     }
     edges
+}
+
+/// True when a model call stopped to have tools called and only text of it is recorded.
+pub(super) fn lost_calls(step: &Step) -> bool {
+    let spoken = |part: &Part| matches!(part, Part::Text { .. } | Part::Reasoning { .. });
+    step.kind == StepKind::ModelCall
+        && step.finish_reasons.iter().any(|reason| reason == "tool_call")
+        && parts(&step.output_messages).all(spoken)
 }
 
 fn models(drafts: &[Draft]) -> Vec<usize> {
@@ -147,6 +157,7 @@ fn asked(drafts: &[Draft], output_tools: &BTreeSet<String>) -> Vec<Asked> {
                 name: name.clone(),
                 arguments: arguments.clone(),
                 tools: Vec::new(),
+                sure: true,
                 answer: None,
             });
         }
@@ -165,34 +176,43 @@ fn executes(step: &Step) -> bool {
     !matches!(step.kind, StepKind::ModelCall | StepKind::Embedding | StepKind::Rerank | StepKind::Checkpoint)
 }
 
-fn match_steps(drafts: &[Draft], asked: &mut [Asked]) {
+fn match_steps(drafts: &[Draft], asked: &mut [Asked], shown: &Shown) {
     let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut free: Vec<(usize, &Draft)> = Vec::new();
+    let ids: BTreeSet<String> = asked.iter().filter_map(|call| call.id.clone()).collect();
     for (number, draft) in drafts.iter().enumerate().filter(|(_, draft)| executes(&draft.step)) {
         match &draft.step.tool_call_id {
-            Some(id) => by_id.entry(id).or_default().push(number),
-            None => free.push((number, draft)),
+            Some(id) if ids.contains(id) => by_id.entry(id).or_default().push(number),
+            Some(id) if shown.asked_before.contains(id) => {}
+            // Some frameworks tell the model one id and their tool another.
+            _ => free.push((number, draft)),
         }
     }
     for call in asked.iter_mut() {
         call.tools = call.id.as_deref().and_then(|id| by_id.get(id).cloned()).unwrap_or_default();
     }
     free.sort_by_key(|(_, draft)| draft.rank);
-    match_in_order(drafts, asked, &free, |call, step| {
-        let arguments = step.tool_arguments.as_ref();
-        same_tool(&call.name, &step.name) && arguments.is_some() && arguments == call.arguments.as_ref()
+    match_in_order(drafts, asked, &free, true, |call, step| {
+        let told = call.arguments.as_ref().zip(step.tool_arguments.as_ref());
+        same_tool(&call.name, &step.name) && told.is_some_and(|(call, step)| same_arguments(call, step))
     });
-    match_in_order(drafts, asked, &free, |call, step| {
+    match_in_order(drafts, asked, &free, true, |call, step| {
         let unknown = step.tool_arguments.is_none() || call.arguments.is_none();
         same_tool(&call.name, &step.name) && (unknown || step.input_state != ContentState::Captured)
     });
-    match_in_order(drafts, asked, &free, |call, step| same_tool(&call.name, &step.name));
+    match_in_order(drafts, asked, &free, false, |call, step| same_tool(&call.name, &step.name));
     // A hand-off is asked for through a tool that each framework names its own way.
-    match_in_order(drafts, asked, &free, |call, step| {
+    match_in_order(drafts, asked, &free, true, |call, step| {
         let target = step.decision.as_deref().unwrap_or(&step.name).to_lowercase().replace([' ', '-'], "_");
         step.kind == StepKind::Handoff
             && (call.name.starts_with("transfer_to") || call.name.contains(&target))
     });
+}
+
+/// Equal, or the bare value of the only argument.
+fn same_arguments(asked: &Value, executed: &Value) -> bool {
+    let only = asked.as_object().filter(|map| map.len() == 1).and_then(|map| map.values().next());
+    asked == executed || only == Some(executed)
 }
 
 /// Gives each unmatched call the first free step at or after it that `fits`. Looks at a bounded number of steps a call.
@@ -200,6 +220,7 @@ fn match_in_order(
     drafts: &[Draft],
     asked: &mut [Asked],
     free: &[(usize, &Draft)],
+    sure: bool,
     fits: impl Fn(&Asked, &Step) -> bool,
 ) {
     /// Free steps that are looked at for one call.
@@ -219,6 +240,7 @@ fn match_in_order(
         if let Some(step) = hit {
             let _ = taken.insert(step);
             call.tools.push(step);
+            call.sure = sure;
         }
         if taken.len().is_multiple_of(LOOK_AHEAD_MAX) {
             open.retain(|(n, _)| !taken.contains(n));
@@ -264,13 +286,14 @@ fn edges(drafts: &[Draft], asked: &[Asked], shown: &Shown) -> Vec<Edge> {
     edges
 }
 
-/// Results that nothing asked for. Where a model call did not record its output, it may have asked.
+/// Tool calls that nothing asked for. Where a model call did not record its output, it may have asked; and a result in
+/// an input without its call is no loss: the provider may keep the history.
 fn find_unasked(drafts: &mut [Draft], asked: &[Asked], shown: &Shown) {
     let told = |draft: &Draft| {
-        draft.step.output_state == ContentState::Captured || draft.step.status != OpStatus::Ok
+        let captured = draft.step.output_state == ContentState::Captured && !lost_calls(&draft.step);
+        captured || draft.step.status != OpStatus::Ok
     };
-    let all_told = drafts.iter().filter(|draft| draft.step.kind == StepKind::ModelCall).all(told);
-    if !all_told {
+    if !drafts.iter().filter(|draft| draft.step.kind == StepKind::ModelCall).all(told) {
         return;
     }
     let matched: BTreeSet<usize> = asked.iter().flat_map(|call| call.tools.iter().copied()).collect();
@@ -279,19 +302,10 @@ fn find_unasked(drafts: &mut [Draft], asked: &[Asked], shown: &Shown) {
         .flat_map(|draft| parts(&draft.step.output_messages))
         .filter_map(|part| if let Part::ToolCall { id, .. } = part { id.clone() } else { None })
         .collect();
-    let asked_for = |id: &String| outputs.contains(id) || shown.asked_before.contains(id);
     for (number, draft) in drafts.iter_mut().enumerate() {
-        let step = &draft.step;
-        if step.kind == StepKind::ToolCall && !matched.contains(&number) {
-            draft.calls.unasked = step.tool_call_id.as_ref().is_some_and(|id| !asked_for(id));
-        }
-        if step.kind == StepKind::ModelCall {
-            let ids = parts(&draft.input).filter_map(|part| match part {
-                Part::ToolCallResponse { id: Some(id), .. } if !asked_for(id) => Some(id.clone()),
-                _ => None,
-            });
-            draft.calls.unasked_results = ids.collect();
-        }
+        let id = draft.step.tool_call_id.as_ref().filter(|_| draft.step.kind == StepKind::ToolCall);
+        let nobody = |id: &String| !outputs.contains(id) && !shown.asked_before.contains(id);
+        draft.calls.unasked = !matched.contains(&number) && id.is_some_and(nobody);
     }
 }
 
@@ -299,7 +313,7 @@ fn find_unasked(drafts: &mut [Draft], asked: &[Asked], shown: &Shown) {
 fn fill(drafts: &mut [Draft], call: &Asked) {
     for tool in &call.tools {
         let Some(draft) = drafts.get_mut(*tool) else { continue };
-        if draft.step.kind == StepKind::AgentCall {
+        if !call.sure || draft.step.kind == StepKind::AgentCall {
             continue;
         }
         let step = &mut draft.step;

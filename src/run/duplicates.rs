@@ -269,7 +269,7 @@ fn agree(a: &Content<Value>, b: &Content<Value>) -> bool {
     !both || a.value == b.value || holds(&a.value, &b.value) || holds(&b.value, &a.value)
 }
 
-/// The most complete content wins; among equals the outermost, then the first.
+/// The most complete content wins; among equals the innermost, then the first.
 fn completeness(node: &Node) -> impl Ord + use<> {
     let op = &node.op;
     let (input, output) = match op.kind {
@@ -278,7 +278,7 @@ fn completeness(node: &Node) -> impl Ord + use<> {
     };
     let parts = |messages: &[Message]| messages.iter().map(|m| m.parts.len()).sum::<usize>();
     let extent = (parts(&op.output.value), parts(&op.input.value), op.retrieval_documents.is_some());
-    let first = std::cmp::Reverse((node.depth, node.position));
+    let first = (node.depth, std::cmp::Reverse(node.position));
     (!node.is_log, worth(output) + worth(input), extent, first)
 }
 

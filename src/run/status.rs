@@ -6,12 +6,15 @@ use super::{
     forest::{Forest, Node},
     model::{Reason, ReasonCode, RunStatus, Step, StepKind},
 };
-use crate::genai::operation::{Failure, Kind, OpStatus};
+use crate::genai::{
+    message::Part,
+    operation::{Failure, Kind, OpStatus},
+};
 
 /// The status of a run, and why it failed.
 ///
-/// The last of the topmost agents (or workflows) decides; without one, the last topmost operation; a run whose
-/// outermost span never ended or never came was abandoned.
+/// The last of the topmost agents (or workflows) decides; without one, the last step. A run that was cut off, in which
+/// a span never ended or whose root never came, was abandoned unless its last step is a model's answer.
 pub(super) fn status(
     forest: &Forest,
     nodes: &[usize],
@@ -27,7 +30,7 @@ pub(super) fn status(
     match op_status {
         OpStatus::Error => (RunStatus::Failed, failure),
         OpStatus::Interrupted => (RunStatus::Interrupted, None),
-        _ if reasons.iter().any(cut_off) => (RunStatus::Abandoned, None),
+        _ if reasons.iter().any(cut_off) && !answered(steps) => (RunStatus::Abandoned, None),
         OpStatus::Cancelled => (RunStatus::Abandoned, failure),
         OpStatus::Ok if waits(steps) => (RunStatus::Interrupted, None),
         OpStatus::Ok => (RunStatus::Completed, None),
@@ -61,6 +64,18 @@ fn last_topmost<'a>(forest: &'a Forest, nodes: &[usize], is: impl Fn(Kind) -> bo
         }
     }
     last
+}
+
+/// The last thing that happened was a model call that asked for nothing more.
+fn answered(steps: &[Step]) -> bool {
+    steps.last().is_some_and(|step| {
+        let asks = |part: &Part| matches!(part, Part::ToolCall { .. });
+        step.kind == StepKind::ModelCall
+            && step.status == OpStatus::Ok
+            && !step.output_messages.is_empty()
+            && !step.output_messages.iter().flat_map(|message| &message.parts).any(asks)
+            && !step.finish_reasons.iter().any(|reason| reason == "tool_call")
+    })
 }
 
 /// The last thing that happened was a question to a human, or a pause.

@@ -38,10 +38,8 @@ pub(super) struct Draft {
 pub(super) struct CallFindings {
     /// Names of tools that this model call asked for and that nothing answers.
     pub(super) unanswered: Vec<String>,
-    /// A tool call that nothing in the run asked for, or its result does not show.
+    /// A tool call that nothing in the run asked for.
     pub(super) unasked: bool,
-    /// Ids of results in this model call's input that nothing in the run asked for.
-    pub(super) unasked_results: Vec<String>,
     /// Sides that were filled from model calls.
     pub(super) filled: Vec<&'static str>,
 }

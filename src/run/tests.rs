@@ -2,4 +2,5 @@
 
 mod assembly;
 mod build;
+mod captures;
 mod properties;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    calls::lost_calls,
     forest::{Forest, Node},
     model::{Note, Reason, ReasonClass, ReasonCode, Replayability, RunCheckpoint, StepKind},
     order::Edge,
@@ -106,8 +107,11 @@ impl Verdict {
             for issue in &node.op.issues {
                 match reason_code(issue.code) {
                     Some(ReasonCode::Unfinished) if !settled => {}
-                    Some(code) => self.reason(code, issue.detail.clone(), place),
-                    None => self.note(issue.code, issue.detail.clone(), place),
+                    // The content of a frame or of a superseded report is not needed to answer the run.
+                    Some(code) if code.class() == ReasonClass::Structure || place.step.is_some() => {
+                        self.reason(code, issue.detail.clone(), place);
+                    }
+                    _ => self.note(issue.code, issue.detail.clone(), place),
                 }
             }
         }
@@ -213,9 +217,9 @@ impl Verdict {
             let detail = format!("nothing in the run asked for {}", draft.step.name);
             self.reason(ReasonCode::MissingToolCall, detail, place);
         }
-        for id in &draft.calls.unasked_results {
-            let detail = format!("the input holds a result for {id}, which nothing in the run asked for");
-            self.reason(ReasonCode::MissingToolCall, detail, place);
+        if lost_calls(&draft.step) && draft.step.output_state == ContentState::Captured {
+            let detail = format!("{} stopped for tool calls, and none is recorded", draft.step.name);
+            self.reason(ReasonCode::MissingOutput, detail, place);
         }
         if draft.step.status == OpStatus::Interrupted {
             self.note("awaiting_input", format!("{} was interrupted", draft.step.name), place);
@@ -349,7 +353,5 @@ fn missing(kind: StepKind, side: &str, status: OpStatus) -> Option<ReasonCode> {
 
 /// The reason of that name, if `code` is one and not a note.
 fn reason_code(code: &str) -> Option<ReasonCode> {
-    let reason: ReasonCode = serde_json::from_value(code.into()).ok()?;
-    debug_assert!(matches!(reason.class(), ReasonClass::Content | ReasonClass::Structure));
-    Some(reason)
+    serde_json::from_value(code.into()).ok()
 }

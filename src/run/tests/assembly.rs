@@ -377,3 +377,26 @@ fn times_beyond_the_tables_and_lost_attributes_are_told() {
     odd.span.dropped_attributes_count = 3;
     assert_eq!(codes(&assemble(&[odd.done()])[0]), [ReasonCode::DroppedAttributes, ReasonCode::InvalidTime]);
 }
+
+#[test]
+fn a_bare_argument_is_told_from_that_of_a_sibling() {
+    let call = |id: &str, city: &str| json!({"type": "tool_call", "id": id, "name": "t", "arguments": {"city": city}});
+    let asked = json!([{"role": "assistant", "parts": [call("c1", "Paris"), call("c2", "London")]}]);
+    let runs = assemble(&[
+        span(1, 0, 0, 10).chat(says("q"), asked).done(),
+        span(2, 0, 11, 19).tool("t", "").tool_io(json!("London"), json!(14)).done(),
+        span(3, 0, 12, 19).tool("t", "").tool_io(json!("Paris"), json!(18)).done(),
+    ]);
+    let ids: Vec<_> = runs[0].steps.iter().filter_map(|step| step.tool_call_id.as_deref()).collect();
+    assert_eq!(ids, ["c2", "c1"]);
+}
+
+#[test]
+fn a_run_whose_agent_was_killed_is_abandoned_and_a_filtered_parent_is_no_death() {
+    let killed = assemble(&[span(2, 1, 0, 10).tool("t", "").flags(0x101).done()]);
+    assert_eq!(killed[0].status, RunStatus::Abandoned);
+    let filtered = assemble(&[span(2, 1, 0, 10).chat(says("q"), says("a")).done()]);
+    assert_eq!(filtered[0].status, RunStatus::Completed);
+    let failed = assemble(&[span(1, 0, 0, 20).agent("a").set("status", "error").done()]);
+    assert_eq!(failed[0].status, RunStatus::Failed);
+}
