@@ -172,13 +172,13 @@ pub fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
             }
         };
         next().await;
-        let _ = tokio::spawn(async move {
+        drop(tokio::spawn(async move {
             tokio::select! {
                 _ = terminate.recv() => (),
                 _ = interrupt.recv() => (),
             }
             std::process::exit(130);
-        });
+        }));
     })
 }
 

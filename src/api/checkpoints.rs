@@ -16,7 +16,7 @@ use super::{
     problem::{Code, Problem},
     runs::with_run,
 };
-use crate::{otlp::record::Checkpoint, replay::document, store::FrameKind};
+use crate::{otlp::record::Checkpoint, replay::document, wal::FrameKind};
 
 /// Longest run or checkpoint id, in bytes (design, section 4).
 const ID_BYTES_MAX: usize = 256;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{access, config, server, store};
+use crate::{access, config, server, store, wal};
 
 /// Exit codes (design, section 6).
 pub(crate) mod exit {
@@ -79,6 +79,12 @@ impl From<store::Error> for Failure {
             _ => exit::INTERNAL,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<wal::Error> for Failure {
+    fn from(error: wal::Error) -> Self {
+        Self::new(exit::UNREACHABLE, error.to_string())
     }
 }
 

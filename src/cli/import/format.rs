@@ -34,6 +34,9 @@ pub(super) fn open(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     Ok(opened)
 }
 
+/// Reads a length; what follows it comes back too.
+type Length = fn(&[u8]) -> Option<(usize, &[u8])>;
+
 /// The export requests in a file, or why it holds none. Tried in turn: JSON, JSON lines, one protobuf request,
 /// protobuf requests each behind its length (u32 little endian, u32 big endian, varint).
 pub(super) fn requests(bytes: &[u8]) -> Result<Vec<Request<'_>>, Cow<'static, str>> {
@@ -57,13 +60,13 @@ fn protobuf(bytes: &[u8]) -> Result<Vec<Request<'_>>, Cow<'static, str>> {
     if let Some(signal) = signal(bytes) {
         return Ok(vec![Request::Protobuf(signal, bytes)]);
     }
-    let framings: [fn(&[u8]) -> Option<(usize, &[u8])>; 3] = [u32_le, u32_be, varint];
+    let framings: [Length; 3] = [u32_le, u32_be, varint];
     let framed = framings.iter().find_map(|length| split(bytes, *length));
     framed.ok_or_else(|| "is not OTLP: neither JSON nor an export request, whole or behind lengths".into())
 }
 
 /// All frames, when the lengths end exactly at the end and every frame is an export request.
-fn split(mut bytes: &[u8], length: fn(&[u8]) -> Option<(usize, &[u8])>) -> Option<Vec<Request<'_>>> {
+fn split(mut bytes: &[u8], length: Length) -> Option<Vec<Request<'_>>> {
     let mut requests = Vec::new();
     while !bytes.is_empty() {
         let (length, rest) = length(bytes)?;

@@ -57,7 +57,7 @@ struct Summary {
     spans: u64,
     logs: u64,
     known: u64,
-    metric_points: u64,
+    metrics: u64,
     refused: u64,
     left_out: u64,
 }
@@ -96,7 +96,7 @@ impl Summary {
         let mut parts = vec![format!("{} spans and {} log records taken", self.spans, self.logs)];
         for (count, what) in [
             (self.known, "already known"),
-            (self.metric_points, "metric requests counted and discarded"),
+            (self.metrics, "metrics counted and discarded"),
             (self.refused, "files refused"),
             (self.left_out, "other files left out"),
         ] {
@@ -159,10 +159,15 @@ fn add(decoded: Decoded, target: &mut Target, summary: &mut Summary) -> Result<(
     match decoded {
         Decoded::Traces(_) => summary.spans += taken,
         Decoded::Logs(_) => summary.logs += taken,
-        Decoded::Metrics(_) => summary.metric_points += 1,
+        Decoded::Metrics(request) => summary.metrics += metrics(&request),
     }
     summary.known += known;
     Ok(())
+}
+
+fn metrics(request: &ExportMetricsServiceRequest) -> u64 {
+    let scopes = request.resource_metrics.iter().flat_map(|resource| &resource.scope_metrics);
+    scopes.map(|scope| scope.metrics.len() as u64).sum()
 }
 
 fn decode(request: &Request<'_>) -> Result<Decoded, String> {

@@ -25,8 +25,9 @@ use crate::{
         json,
         record::{Body, Origin, Record, RecordHash, TraceId},
     },
-    store::{self, FrameKind, Mode, Store},
+    store::{self, Mode, Store},
     tenant::TenantId,
+    wal::FrameKind,
 };
 
 /// Traces whose known records are remembered; then they are asked for anew.

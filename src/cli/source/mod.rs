@@ -15,7 +15,7 @@ pub(crate) use remote::Remote;
 
 /// Which records a command works on.
 #[derive(Args, Clone, Debug)]
-pub struct Place {
+pub(crate) struct Place {
     /// Data folder; a server that holds it is asked instead
     #[arg(long, value_name = "DIR", env = "SPANREEL_DATA", default_value = "./spanreel-data")]
     pub data: PathBuf,
