@@ -23,10 +23,11 @@ pub fn reference() -> String {
     for (section, of, source) in SECTIONS {
         let indent = if section.is_empty() { "" } else { "  " };
         let values = if section.is_empty() { Some(&defaults) } else { defaults.get(*section) };
-        if !section.is_empty() {
+        let options = options(source, of);
+        if !section.is_empty() && !options.is_empty() {
             let _ = writeln!(text, "\n{section}:");
         }
-        for (name, docs) in options(source, of) {
+        for (name, docs) in options {
             let value = values.and_then(|v| v.get(&name)).unwrap_or(&Value::Null);
             if value.is_object() {
                 continue;
