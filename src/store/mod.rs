@@ -1,1 +1,7 @@
 //! Runs -> Delta tables -> rows.
+
+pub mod delta;
+pub mod object;
+pub mod parquet;
+pub mod rows;
+pub mod schema;
