@@ -5,3 +5,4 @@ pub mod object;
 pub mod parquet;
 pub mod rows;
 pub mod schema;
+pub mod spans;
