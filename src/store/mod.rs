@@ -1,3 +1,8 @@
 //! Runs -> Delta tables -> rows.
-#[cfg(feature = "sql")]
-pub mod sql;
+
+pub mod delta;
+pub mod object;
+pub mod parquet;
+pub mod rows;
+pub mod schema;
+pub mod spans;

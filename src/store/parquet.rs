@@ -1,0 +1,148 @@
+//! Data files: rows to Parquet and back.
+
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
+
+use arrow::json::{ReaderBuilder, writer::LineDelimitedWriter};
+use bytes::Bytes;
+use parquet::{
+    arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder},
+    basic::{Compression, ZstdLevel},
+    file::properties::{EnabledStatistics, WriterProperties},
+    schema::types::ColumnPath,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::schema::Table;
+
+/// Rows of one batch while reading; bounds memory.
+const BATCH_ROWS: usize = 1024;
+/// Bytes of a page of a body column.
+const BODY_PAGE_BYTES: usize = 1 << 20;
+/// Columns that hold content: no dictionary, large pages, no statistics.
+const BODIES: [&str; 7] =
+    ["attributes", "attributes_repeated", "events", "links", "body", "resource", "scope"];
+/// Columns that look-ups go by.
+const IDS: [&str; 1] = ["trace_id"];
+
+/// A data file could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Rows do not fit the columns.
+    #[error("cannot write a data file: {0}; report this with the version of the program")]
+    Write(String),
+    /// The bytes are not what was written.
+    #[error("the data file is damaged: {0}; restore it from a backup")]
+    Damaged(String),
+}
+
+/// The data file of `rows`, in their order.
+///
+/// # Errors
+/// [`Error::Write`] when a row does not fit the table.
+pub fn write<T: Serialize>(table: Table, rows: &[T]) -> Result<Vec<u8>, Error> {
+    let failed = |e: &dyn std::fmt::Display| Error::Write(e.to_string());
+    let mut properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).map_err(|e| failed(&e))?))
+        .set_max_row_group_row_count(Some(65_536))
+        .set_statistics_enabled(EnabledStatistics::Page);
+    let schema = table.arrow();
+    for name in BODIES {
+        // A map is two Parquet columns.
+        let paths = match name {
+            "attributes" => vec![vec![name, "key_value", "value"]],
+            _ => vec![vec![name]],
+        };
+        for path in paths {
+            let path = ColumnPath::new(path.into_iter().map(String::from).collect());
+            properties = properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_data_page_size_limit(path.clone(), BODY_PAGE_BYTES)
+                .set_column_statistics_enabled(path, EnabledStatistics::None);
+        }
+    }
+    for name in IDS {
+        properties = properties.set_column_bloom_filter_enabled(ColumnPath::from(name), true);
+    }
+    let mut writer =
+        ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties.build())).map_err(|e| failed(&e))?;
+    let mut decoder =
+        ReaderBuilder::new(schema).with_batch_size(BATCH_ROWS).build_decoder().map_err(|e| failed(&e))?;
+    for chunk in rows.chunks(BATCH_ROWS) {
+        decoder.serialize(chunk).map_err(|e| failed(&e))?;
+        if let Some(batch) = decoder.flush().map_err(|e| failed(&e))? {
+            writer.write(&batch).map_err(|e| failed(&e))?;
+        }
+    }
+    writer.into_inner().map_err(|e| failed(&e))
+}
+
+/// The rows of a data file; with `trace_ids` (hex), row groups that cannot hold one are skipped.
+///
+/// The answer may hold rows of other traces: pruning is by row group.
+///
+/// # Errors
+/// [`Error::Damaged`], also when the decoder panics on the bytes.
+pub fn read<T: DeserializeOwned>(file: Bytes, trace_ids: Option<&BTreeSet<String>>) -> Result<Vec<T>, Error> {
+    let read = AssertUnwindSafe(|| read_inner(file, trace_ids));
+    std::panic::catch_unwind(read).unwrap_or_else(|_| Err(Error::Damaged("the decoder gave up".into())))
+}
+
+fn read_inner<T: DeserializeOwned>(
+    file: Bytes,
+    trace_ids: Option<&BTreeSet<String>>,
+) -> Result<Vec<T>, Error> {
+    let damaged = |e: &dyn std::fmt::Display| Error::Damaged(e.to_string());
+    let mut builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| damaged(&e))?;
+    if let Some(wanted) = trace_ids {
+        let columns = builder.parquet_schema().columns();
+        let column = columns.iter().position(|c| c.path().string() == "trace_id");
+        let mut groups = Vec::new();
+        for group in 0..builder.metadata().num_row_groups() {
+            let filter = match column {
+                Some(column) => {
+                    builder.get_row_group_column_bloom_filter(group, column).map_err(|e| damaged(&e))?
+                }
+                None => None,
+            };
+            if filter.is_none_or(|f| wanted.iter().any(|id| f.check(id.as_str()))) {
+                groups.push(group);
+            }
+        }
+        builder = builder.with_row_groups(groups);
+    }
+    let mut rows = Vec::new();
+    for batch in builder.with_batch_size(BATCH_ROWS).build().map_err(|e| damaged(&e))? {
+        let batch = Arc::new(batch.map_err(|e| damaged(&e))?);
+        let mut writer = LineDelimitedWriter::new(Vec::new());
+        writer.write(&batch).and_then(|()| writer.finish()).map_err(|e| damaged(&e))?;
+        for line in writer.into_inner().split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
+            rows.push(serde_json::from_slice(line).map_err(|e| damaged(&e))?);
+        }
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::rows::spans::SpanRow;
+
+    #[test]
+    fn a_damaged_file_is_an_error_and_not_a_panic() {
+        let rows = vec![SpanRow { trace_id: "ab".into(), ..SpanRow::default() }; 3];
+        let file = write(Table::Spans, &rows).unwrap();
+        for cut in (0..file.len()).step_by(97) {
+            let read = read::<SpanRow>(Bytes::copy_from_slice(&file[..cut]), None);
+            assert!(matches!(read, Err(Error::Damaged(_))), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_row_group_without_the_trace_is_not_read() {
+        let rows = vec![SpanRow { trace_id: "ab".into(), ..SpanRow::default() }];
+        let file = Bytes::from(write(Table::Spans, &rows).unwrap());
+        let of = |id: &str| read::<SpanRow>(file.clone(), Some(&[id.to_owned()].into())).unwrap().len();
+        assert_eq!((of("ab"), of("cd")), (1, 0));
+    }
+}
