@@ -108,7 +108,7 @@ fn arrow_type(of: Type) -> DataType {
     match of {
         Text => DataType::Utf8,
         Long => DataType::Int64,
-        Time => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        Time => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
         TextMap => {
             let entry = [Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, true)];
             let entry = DataType::Struct(Fields::from(entry.to_vec()));

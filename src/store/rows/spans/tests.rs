@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::store::{parquet, schema::Table};
 
-fn any() -> impl Strategy<Value = Option<AnyValue>> {
+fn otlp_value() -> impl Strategy<Value = Option<AnyValue>> {
     let leaf = prop_oneof![
         Just(None),
         ".{0,6}".prop_map(|s| Some(Any::StringValue(s))),
@@ -29,13 +29,24 @@ fn any() -> impl Strategy<Value = Option<AnyValue>> {
 }
 
 fn list() -> impl Strategy<Value = Vec<KeyValue>> {
-    prop::collection::vec(("[$a-c]{0,2}", any()), 0..4)
+    prop::collection::vec(("[$a-c]{0,2}", otlp_value()), 0..4)
         .prop_map(|l| l.into_iter().map(|(key, value)| KeyValue { key, value, key_strindex: 0 }).collect())
 }
 
 fn record() -> impl Strategy<Value = Record> {
     let id = || prop::collection::vec(any::<u8>(), 0..17);
-    (list(), list(), list(), id(), id(), any::<u64>(), any::<u64>(), any::<u32>(), any(), any::<bool>())
+    (
+        list(),
+        list(),
+        list(),
+        id(),
+        id(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u32>(),
+        otlp_value(),
+        any::<bool>(),
+    )
         .prop_map(
             |(attributes, of_event, of_resource, trace_id, span_id, start, end, count, body, is_span)| {
                 let event = Event { time_unix_nano: end, attributes: of_event, ..Event::default() };
