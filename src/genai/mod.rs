@@ -80,6 +80,11 @@ fn settle(operation: &mut Operation) {
         operation.finish_reasons =
             operation.output.value.iter().filter_map(|m| m.finish_reason.clone()).collect();
     }
+    // A call that broke off has no answer, though some producers write an empty one.
+    let silent = operation.output.value.iter().flat_map(|m| &m.parts).all(|p| *p == message::Part::text(""));
+    if silent && operation.finish_reasons.iter().any(|r| r == "error") {
+        operation.output.state = message::ContentState::NotCaptured;
+    }
     hand_off(operation);
     let container = matches!(
         operation.kind,
