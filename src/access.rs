@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 
+use http::{HeaderMap, header};
 use subtle::ConstantTimeEq;
 
 use crate::{
     config::access::{Role, Settings},
+    otlp::{self, Authenticate},
     tenant::{InvalidTenantId, TenantId},
 };
 
@@ -134,6 +136,18 @@ impl Keys {
             return Err(Error::Exposed { flag, address });
         }
         Ok(())
+    }
+}
+
+impl Authenticate for Keys {
+    fn writer(&self, headers: &HeaderMap) -> Result<TenantId, otlp::Error> {
+        let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let access = self.admit(header).map_err(|error| otlp::Error::Unauthenticated(error.to_string()))?;
+        if access.may_write() {
+            Ok(access.tenant)
+        } else {
+            Err(otlp::Error::Forbidden("the role of this key may not send; use a writer's key".into()))
+        }
     }
 }
 

@@ -23,10 +23,18 @@ use opentelemetry_proto::tonic::collector::{
 use prost::Message;
 
 use super::{Failure, failure::exit, source::Place};
-use crate::otlp::json;
+use crate::otlp::{json, scan::Limits};
 use format::Request;
 use target::Target;
 use wire::Signal;
+
+/// A file is read whole before it is decoded, so its size bounds what it holds; the log still bounds a frame.
+pub(super) const LIMITS: Limits = Limits {
+    request_bytes_max: usize::MAX,
+    spans_max: usize::MAX,
+    attributes_max: usize::MAX,
+    events_max: usize::MAX,
+};
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -192,9 +200,9 @@ fn decode_json(text: &[u8]) -> Result<Decoded, String> {
         serde_json::from_slice(text).map_err(|error| format!("is not JSON: {error}"))?;
     let has = |names: [&str; 2]| names.iter().any(|name| object.contains_key(*name));
     if has(["resourceSpans", "resource_spans"]) {
-        json::decode_traces(text).map(Decoded::Traces).map_err(|error| error.to_string())
+        json::decode_traces(text, &LIMITS).map(Decoded::Traces).map_err(|error| error.to_string())
     } else if has(["resourceLogs", "resource_logs"]) {
-        json::decode_logs(text).map(Decoded::Logs).map_err(|error| error.to_string())
+        json::decode_logs(text, &LIMITS).map(Decoded::Logs).map_err(|error| error.to_string())
     } else if has(["resourceMetrics", "resource_metrics"]) {
         Ok(Decoded::Metrics(ExportMetricsServiceRequest::default()))
     } else {

@@ -18,11 +18,11 @@ use super::{
         failure::exit,
         source::{Place, Remote, open_store},
     },
-    Decoded,
+    Decoded, LIMITS,
 };
 use crate::{
     otlp::{
-        json,
+        self, json,
         record::{Body, Origin, Record, RecordHash, TraceId},
     },
     store::{self, Mode, Store},
@@ -141,11 +141,11 @@ impl Into {
                 let Some(text) = api.get(&format!("/v1/traces/{trace}/otlp"))? else {
                     return Ok(HashSet::new());
                 };
-                let bad = |error: json::Error| {
+                let bad = |error: otlp::Error| {
                     Failure::new(exit::UNREACHABLE, format!("the server's export: {error}"))
                 };
-                let spans = span_records(&json::decode_traces(text.as_bytes()).map_err(bad)?);
-                let logs = log_records(&json::decode_logs(text.as_bytes()).map_err(bad)?);
+                let spans = span_records(&json::decode_traces(text.as_bytes(), &LIMITS).map_err(bad)?);
+                let logs = log_records(&json::decode_logs(text.as_bytes(), &LIMITS).map_err(bad)?);
                 Ok(spans.iter().chain(&logs).map(|record| record.hash).collect())
             }
         }
