@@ -2,10 +2,13 @@
 
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
 
-use arrow::json::{ReaderBuilder, writer::LineDelimitedWriter};
+use arrow::{
+    array::AsArray,
+    json::{ReaderBuilder, writer::LineDelimitedWriter},
+};
 use bytes::Bytes;
 use parquet::{
-    arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder},
+    arrow::{ArrowWriter, ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder},
     basic::{Compression, ZstdLevel},
     file::properties::{EnabledStatistics, WriterProperties},
     schema::types::ColumnPath,
@@ -19,10 +22,27 @@ const BATCH_ROWS: usize = 1024;
 /// Bytes of a page of a body column.
 const BODY_PAGE_BYTES: usize = 1 << 20;
 /// Columns that hold content: no dictionary, large pages, no statistics.
-const BODIES: [&str; 7] =
-    ["attributes", "attributes_repeated", "events", "links", "body", "resource", "scope"];
-/// Columns that look-ups go by.
-const IDS: [&str; 1] = ["trace_id"];
+const BODIES: [&str; 19] = [
+    "attributes",
+    "attributes_repeated",
+    "events",
+    "links",
+    "body",
+    "resource",
+    "scope",
+    "system_instructions",
+    "tool_definitions",
+    "input_text_last",
+    "output_text",
+    "output_messages",
+    "tool_arguments",
+    "tool_result",
+    "retrieval_query",
+    "retrieval_documents",
+    "parts",
+    "text",
+    "state",
+];
 
 /// A data file could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -61,9 +81,7 @@ pub fn write<T: Serialize>(table: Table, rows: &[T]) -> Result<Vec<u8>, Error> {
                 .set_column_statistics_enabled(path, EnabledStatistics::None);
         }
     }
-    for name in IDS {
-        properties = properties.set_column_bloom_filter_enabled(ColumnPath::from(name), true);
-    }
+    properties = properties.set_column_bloom_filter_enabled(ColumnPath::from(table.key()), true);
     let mut writer =
         ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties.build())).map_err(|e| failed(&e))?;
     let mut decoder =
@@ -77,26 +95,32 @@ pub fn write<T: Serialize>(table: Table, rows: &[T]) -> Result<Vec<u8>, Error> {
     writer.into_inner().map_err(|e| failed(&e))
 }
 
-/// The rows of a data file; with `trace_ids` (hex), row groups that cannot hold one are skipped.
+/// The rows of a data file; with `keys` of the column `key`, row groups that cannot hold one
+/// are skipped.
 ///
-/// The answer may hold rows of other traces: pruning is by row group.
+/// The answer may hold rows of other keys: pruning is by row group.
 ///
 /// # Errors
 /// [`Error::Damaged`], also when the decoder panics on the bytes.
-pub fn read<T: DeserializeOwned>(file: Bytes, trace_ids: Option<&BTreeSet<String>>) -> Result<Vec<T>, Error> {
-    let read = AssertUnwindSafe(|| read_inner(file, trace_ids));
+pub fn read<T: DeserializeOwned>(
+    file: Bytes,
+    key: &str,
+    keys: Option<&BTreeSet<String>>,
+) -> Result<Vec<T>, Error> {
+    let read = AssertUnwindSafe(|| read_inner(file, key, keys));
     std::panic::catch_unwind(read).unwrap_or_else(|_| Err(Error::Damaged("the decoder gave up".into())))
 }
 
 fn read_inner<T: DeserializeOwned>(
     file: Bytes,
-    trace_ids: Option<&BTreeSet<String>>,
+    key: &str,
+    keys: Option<&BTreeSet<String>>,
 ) -> Result<Vec<T>, Error> {
     let damaged = |e: &dyn std::fmt::Display| Error::Damaged(e.to_string());
     let mut builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| damaged(&e))?;
-    if let Some(wanted) = trace_ids {
+    if let Some(wanted) = keys {
         let columns = builder.parquet_schema().columns();
-        let column = columns.iter().position(|c| c.path().string() == "trace_id");
+        let column = columns.iter().position(|c| c.path().string() == key);
         let mut groups = Vec::new();
         for group in 0..builder.metadata().num_row_groups() {
             let filter = match column {
@@ -123,6 +147,28 @@ fn read_inner<T: DeserializeOwned>(
     Ok(rows)
 }
 
+/// The distinct values of the text column `key`.
+///
+/// # Errors
+/// As [`read`].
+pub fn keys(file: Bytes, key: &str) -> Result<BTreeSet<String>, Error> {
+    let read = AssertUnwindSafe(|| keys_inner(file, key));
+    std::panic::catch_unwind(read).unwrap_or_else(|_| Err(Error::Damaged("the decoder gave up".into())))
+}
+
+fn keys_inner(file: Bytes, key: &str) -> Result<BTreeSet<String>, Error> {
+    let damaged = |e: &dyn std::fmt::Display| Error::Damaged(e.to_string());
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| damaged(&e))?;
+    let mask = ProjectionMask::columns(builder.parquet_schema(), [key]);
+    let mut keys = BTreeSet::new();
+    for batch in builder.with_projection(mask).build().map_err(|e| damaged(&e))? {
+        let batch = batch.map_err(|e| damaged(&e))?;
+        let column = batch.columns().first().and_then(|c| c.as_string_opt::<i32>());
+        keys.extend(column.into_iter().flatten().flatten().map(str::to_owned));
+    }
+    Ok(keys)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,7 +179,7 @@ mod tests {
         let rows = vec![SpanRow { trace_id: "ab".into(), ..SpanRow::default() }; 3];
         let file = write(Table::Spans, &rows).unwrap();
         for cut in (0..file.len()).step_by(97) {
-            let read = read::<SpanRow>(Bytes::copy_from_slice(&file[..cut]), None);
+            let read = read::<SpanRow>(Bytes::copy_from_slice(&file[..cut]), "trace_id", None);
             assert!(matches!(read, Err(Error::Damaged(_))), "cut at {cut}");
         }
     }
@@ -142,7 +188,9 @@ mod tests {
     fn a_row_group_without_the_trace_is_not_read() {
         let rows = vec![SpanRow { trace_id: "ab".into(), ..SpanRow::default() }];
         let file = Bytes::from(write(Table::Spans, &rows).unwrap());
-        let of = |id: &str| read::<SpanRow>(file.clone(), Some(&[id.to_owned()].into())).unwrap().len();
+        let of = |id: &str| {
+            read::<SpanRow>(file.clone(), "trace_id", Some(&[id.to_owned()].into())).unwrap().len()
+        };
         assert_eq!((of("ab"), of("cd")), (1, 0));
     }
 }

@@ -13,6 +13,14 @@ pub const PARTITION: &str = "ingest_date";
 pub enum Table {
     /// Every accepted record, losslessly.
     Spans,
+    /// Messages of runs, each once a run.
+    Messages,
+    /// Checkpoints of runs.
+    Checkpoints,
+    /// Steps of runs, in order.
+    RunSteps,
+    /// Runs.
+    Runs,
 }
 
 /// Types that every engine reads.
@@ -22,9 +30,13 @@ enum Type {
     Long,
     Time,
     TextMap,
+    Double,
+    Flag,
+    TextList,
+    LongList,
 }
 
-use Type::{Long, Text, TextMap, Time};
+use Type::{Double, Flag, Long, LongList, Text, TextList, TextMap, Time};
 
 const SPANS: &[(&str, Type)] = &[
     ("id", Text),
@@ -67,12 +79,164 @@ const SPANS: &[(&str, Type)] = &[
     ("updated_at", Time),
 ];
 
+const RUN_STEPS: &[(&str, Type)] = &[
+    ("id", Text),
+    ("tenant_id", Text),
+    ("run_id", Text),
+    ("step_index", Long),
+    ("kind", Text),
+    ("name", Text),
+    ("decision", Text),
+    ("span_id", Text),
+    ("trace_id", Text),
+    ("parent_step_index", Long),
+    ("depth", Long),
+    ("agent_path", TextList),
+    ("parallel_group", Long),
+    ("started_at", Time),
+    ("ended_at", Time),
+    ("duration_ns", Long),
+    ("status", Text),
+    ("error_type", Text),
+    ("error_message", Text),
+    ("model", Text),
+    ("response_model", Text),
+    ("provider", Text),
+    ("response_id", Text),
+    ("finish_reasons", TextList),
+    ("temperature", Double),
+    ("top_p", Double),
+    ("max_tokens", Long),
+    ("seed", Long),
+    ("streamed", Flag),
+    ("ttft_ns", Long),
+    ("system_instructions", Text),
+    ("tool_definitions", Text),
+    ("input_message_indexes", LongList),
+    ("input_text_last", Text),
+    ("output_text", Text),
+    ("output_messages", Text),
+    ("tool_call_id", Text),
+    ("tool_arguments", Text),
+    ("tool_result", Text),
+    ("retrieval_query", Text),
+    ("retrieval_documents", Text),
+    ("input_tokens", Long),
+    ("output_tokens", Long),
+    ("cache_read_tokens", Long),
+    ("cache_write_tokens", Long),
+    ("reasoning_tokens", Long),
+    ("cost_usd", Double),
+    ("cost_source", Text),
+    ("input_state", Text),
+    ("output_state", Text),
+    ("inferred", Flag),
+    ("dialect", Text),
+    ("service_name", Text),
+    ("superseded_spans", TextList),
+    ("created_at", Time),
+    ("updated_at", Time),
+    ("revision", Long),
+    ("rules_version", Long),
+];
+
+const MESSAGES: &[(&str, Type)] = &[
+    ("id", Text),
+    ("tenant_id", Text),
+    ("run_id", Text),
+    ("message_index", Long),
+    ("role", Text),
+    ("name", Text),
+    ("parts", Text),
+    ("text", Text),
+    ("first_step_index", Long),
+    ("created_at", Time),
+    ("updated_at", Time),
+    ("revision", Long),
+    ("rules_version", Long),
+];
+
+const RUNS: &[(&str, Type)] = &[
+    ("id", Text),
+    ("tenant_id", Text),
+    ("run_id", Text),
+    ("aliases", TextList),
+    ("rule", Text),
+    ("status", Text),
+    ("settled", Flag),
+    ("started_at", Time),
+    ("ended_at", Time),
+    ("started_at_unix_nano", Long),
+    ("ended_at_unix_nano", Long),
+    ("steps", Text),
+    ("input_tokens", Long),
+    ("output_tokens", Long),
+    ("cache_read_tokens", Long),
+    ("cache_write_tokens", Long),
+    ("reasoning_tokens", Long),
+    ("cost_usd", Double),
+    ("models", TextList),
+    ("tools", TextList),
+    ("agents", TextList),
+    ("conversation", Text),
+    ("user", Text),
+    ("thread", Text),
+    ("trace_ids", TextList),
+    ("root_span_id", Text),
+    ("span_count", Long),
+    ("service_names", TextList),
+    ("replayability", Text),
+    ("partial_reasons", Text),
+    ("notes", Text),
+    ("checkpoints", TextList),
+    ("error", Text),
+    ("parent_run_id", Text),
+    ("record_digest", Text),
+    ("join_keys", TextList),
+    ("source", Text),
+    ("last_received_unix_nano", Long),
+    ("created_at", Time),
+    ("updated_at", Time),
+    ("revision", Long),
+    ("rules_version", Long),
+];
+
+const CHECKPOINTS: &[(&str, Type)] = &[
+    ("id", Text),
+    ("tenant_id", Text),
+    ("checkpoint_id", Text),
+    ("run_id", Text),
+    ("step_index", Long),
+    ("namespace", Text),
+    ("thread_id", Text),
+    ("parent_checkpoint_id", Text),
+    ("source", Text),
+    ("recorded", Flag),
+    ("state", Text),
+    ("created_at", Time),
+    ("updated_at", Time),
+    ("revision", Long),
+    ("rules_version", Long),
+];
+
 impl Table {
+    /// All five.
+    pub const ALL: [Self; 5] = [Self::Spans, Self::Messages, Self::Checkpoints, Self::RunSteps, Self::Runs];
+
     /// The table's folder and its name in SQL.
     pub fn name(self) -> &'static str {
         match self {
             Self::Spans => "spans",
+            Self::Messages => "messages",
+            Self::Checkpoints => "checkpoints",
+            Self::RunSteps => "run_steps",
+            Self::Runs => "runs",
         }
+    }
+
+    /// The column that look-ups go by.
+    pub fn key(self) -> &'static str {
+        if self == Self::Spans { "trace_id" } else { "run_id" }
     }
 
     /// Columns of the data files, without [`PARTITION`].
@@ -93,13 +257,17 @@ impl Table {
 
     /// Columns that file statistics may name: no text.
     pub fn statistics_columns(self) -> String {
-        let plain = self.columns().iter().filter(|(_, of)| matches!(of, Long | Time));
+        let plain = self.columns().iter().filter(|(_, of)| matches!(of, Long | Double | Time));
         plain.map(|(name, _)| *name).collect::<Vec<_>>().join(",")
     }
 
     fn columns(self) -> &'static [(&'static str, Type)] {
         match self {
             Self::Spans => SPANS,
+            Self::Messages => MESSAGES,
+            Self::Checkpoints => CHECKPOINTS,
+            Self::RunSteps => RUN_STEPS,
+            Self::Runs => RUNS,
         }
     }
 }
@@ -108,6 +276,10 @@ fn arrow_type(of: Type) -> DataType {
     match of {
         Text => DataType::Utf8,
         Long => DataType::Int64,
+        Double => DataType::Float64,
+        Flag => DataType::Boolean,
+        TextList => DataType::List(Arc::new(Field::new("element", DataType::Utf8, true))),
+        LongList => DataType::List(Arc::new(Field::new("element", DataType::Int64, true))),
         Time => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
         TextMap => {
             let entry = [Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, true)];
@@ -121,6 +293,10 @@ fn delta_type(of: Type) -> Value {
     match of {
         Text => json!("string"),
         Long => json!("long"),
+        Double => json!("double"),
+        Flag => json!("boolean"),
+        TextList => json!({"type": "array", "elementType": "string", "containsNull": true}),
+        LongList => json!({"type": "array", "elementType": "long", "containsNull": true}),
         Time => json!("timestamp"),
         TextMap => {
             json!({"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": true})

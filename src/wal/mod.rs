@@ -327,6 +327,11 @@ impl Wal {
         Ok(path)
     }
 
+    /// The number after the greatest that is durable.
+    pub fn next_seq(&self) -> u64 {
+        self.shared.segments.lock().next_seq()
+    }
+
     /// Bytes of all segments.
     pub fn disk_bytes(&self) -> u64 {
         self.shared.disk_bytes.load(Ordering::Relaxed)

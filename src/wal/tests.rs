@@ -86,7 +86,10 @@ fn a_flipped_bit_is_given_out_or_takes_its_neighbours_along() {
         let (wal, recovered, _frames) = open(folder.path());
         let seen: Vec<_> =
             recovered.frames.iter().map(|f| Wal::read(f).unwrap()).map(|f| (f.seq, f.bytes)).collect();
-        let want: Vec<_> = (0..6).filter(|i| *i != hit).map(|i| (i, Bytes::from(vec![i as u8; 9]))).collect();
+        let want: Vec<_> = (0..6_u8)
+            .filter(|i| u64::from(*i) != hit)
+            .map(|i| (u64::from(i), Bytes::from(vec![i; 9])))
+            .collect();
         assert_eq!(seen, want, "bit {bit}");
         assert_eq!(recovered.quarantined, u64::from(hit != 5), "bit {bit}: the last frame looks torn");
         wal.close();

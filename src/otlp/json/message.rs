@@ -330,7 +330,7 @@ impl<'de> Deserialize<'de> for AnyObject {
         let value = if depth > DEPTH_MAX {
             let raw = <&RawValue>::deserialize(deserializer);
             raw.map(|raw| splice::opaque(raw.get().as_bytes()))
-        } else if depth % 8 == 0 {
+        } else if depth.is_multiple_of(8) {
             // The parser's own limit on recursion begins anew; without this it refuses the request at depth 30.
             let raw = <&RawValue>::deserialize(deserializer);
             raw.and_then(|raw| {
