@@ -104,7 +104,8 @@ fn read_carrier<'a>(events: impl Iterator<Item = &'a Event>, issues: &mut Vec<Is
                 if let Some(output) = side("gen_ai.output.messages", "assistant", issues) {
                     details.output = output;
                 }
-                if let Some(system) = event.attrs.get("gen_ai.system_instructions") {
+                let key = "gen_ai.system_instructions";
+                if let Some(system) = event.attrs.get(key).or_else(|| event.body.get(key)) {
                     details.system = parse::parts(system, issues);
                 }
             }

@@ -420,3 +420,11 @@ proptest! {
         prop_assert_eq!(forward, normalize_span(&span, &logs.iter().rev().collect::<Vec<_>>()));
     }
 }
+
+#[test]
+fn system_instructions_in_the_body_of_a_details_event_are_lost() {
+    let body = json!({"gen_ai.system_instructions": [{"type": "text", "content": "be brief"}]});
+    let details = log(events::DETAILS, 1, body);
+    let operation = normalize_span(&record(span(&[("gen_ai.operation.name", "chat")])), &[&details]);
+    assert_eq!(operation.system_instructions, [Part::text("be brief")]);
+}

@@ -49,15 +49,15 @@ pub(super) fn find(forest: &Forest, nodes: &[usize]) -> Duplicates {
     let mut found = Duplicates::default();
     for (outer, inner) in &nested {
         let outer_node = &forest.nodes[*outer];
-        let alike: Vec<_> =
-            inner.iter().filter(|n| may_be_one(outer_node, &forest.nodes[**n])).copied().collect();
-        let same_id: Vec<_> =
-            alike.iter().filter(|n| shares_id(outer_node, &forest.nodes[**n])).copied().collect();
-        match (same_id.as_slice(), alike.as_slice()) {
-            ([one], _) => join(*outer, *one),
-            ([], [one]) if inner.len() == 1 && same_call(outer_node, &forest.nodes[*one]) => {
-                join(*outer, *one)
-            }
+        let one_call = |n: &&usize| {
+            let inner_node = &forest.nodes[**n];
+            let told_so =
+                shares_id(outer_node, inner_node) || (inner.len() == 1 && same_call(outer_node, inner_node));
+            told_so && may_be_one(outer_node, inner_node)
+        };
+        let mut same = inner.iter().filter(one_call);
+        match (same.next(), same.next()) {
+            (Some(one), None) => join(*outer, *one),
             _ if inner.len() > 1 && wraps(outer_node.op.kind) => {
                 let _ = found.set_aside.insert(*outer);
             }
@@ -146,19 +146,23 @@ fn nested(forest: &Forest, nodes: &[usize]) -> BTreeMap<usize, Vec<usize>> {
 
 /// Pairs that are not nested and still report one call: one id, or one model and output from different scopes.
 fn at_one_time(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
-    let mut buckets: BTreeMap<(Kind, u8, String), Vec<usize>> = BTreeMap::new();
+    let mut buckets: BTreeMap<(Kind, u8, [u8; 32]), Vec<usize>> = BTreeMap::new();
+    let key = |text: String| *blake3::hash(text.as_bytes()).as_bytes();
     for number in calls {
         let node = &forest.nodes[*number];
         let kind = node.op.kind;
         if let Some(id) = &node.op.response_id {
-            buckets.entry((kind, 0, id.clone())).or_default().push(*number);
+            buckets.entry((kind, 0, key(id.clone()))).or_default().push(*number);
         }
         if let Some(id) = node.op.tool.call_id.as_ref().filter(|_| kind == Kind::ToolCall) {
-            buckets.entry((kind, 1, format!("{} {id}", node.trace))).or_default().push(*number);
+            buckets.entry((kind, 1, key(format!("{} {id}", node.trace)))).or_default().push(*number);
         }
         if let Some(output) = said(&node.op.output).filter(|_| kind == Kind::ModelCall) {
             let model = models(node).into_iter().next_back().unwrap_or_default();
-            buckets.entry((kind, 2, format!("{} {model} {output}", node.trace))).or_default().push(*number);
+            buckets
+                .entry((kind, 2, key(format!("{} {model} {output}", node.trace))))
+                .or_default()
+                .push(*number);
         }
     }
     let mut pairs = Vec::new();

@@ -11,7 +11,7 @@ use super::{
     table::{Sets, Table},
 };
 use crate::{
-    genai::operation::Rule,
+    genai::operation::{Operation, Rule},
     otlp::record::{RecordHash, SpanId, TraceId},
 };
 
@@ -58,8 +58,13 @@ pub(super) fn keys_of(node: &Node, keys: &mut BTreeSet<String>) {
         Unit::Named(_, id) => keys.extend([run_key(&id)]),
         Unit::Log(hash, _) => keys.extend([format!("log:{hash}")]),
     }
-    keys.extend(names(node).map(|(_, id)| run_key(id)));
+    keys.extend(run_keys(&node.op));
     keys.extend(links(node).map(trace_key));
+}
+
+/// The keys of the run ids of an operation.
+pub(super) fn run_keys(op: &Operation) -> impl Iterator<Item = String> {
+    names(op).map(|(_, id)| run_key(id))
 }
 
 /// The key of everything that names the run `id`, under whatever rule.
@@ -85,7 +90,7 @@ fn unit(node: &Node) -> Unit {
     if !node.is_log || node.trace.is_valid() {
         return Unit::Trace(node.trace);
     }
-    if let Some((rule, id)) = names(node).min() {
+    if let Some((rule, id)) = names(&node.op).min() {
         return Unit::Named(rule, id.to_owned());
     }
     match &node.op.identity.conversation {
@@ -94,9 +99,9 @@ fn unit(node: &Node) -> Unit {
     }
 }
 
-/// The usable run ids on this very node.
-fn names(node: &Node) -> impl Iterator<Item = (Rule, &str)> {
-    node.op.identity.run_ids.iter().filter_map(|(rule, id)| {
+/// The usable run ids of an operation.
+fn names(op: &Operation) -> impl Iterator<Item = (Rule, &str)> {
+    op.identity.run_ids.iter().filter_map(|(rule, id)| {
         let fits = (1..=RUN_ID_BYTES_MAX).contains(&id.len()) && !id.chars().any(char::is_control);
         fits.then_some((*rule, id.as_str()))
     })
@@ -170,7 +175,7 @@ fn topmost<'a>(forest: &'a Forest, cluster: &[usize]) -> BTreeMap<Rule, Vec<(usi
     for number in cluster {
         let node = &forest.nodes[*number];
         let mut rules = node.parent.and_then(|up| covered.get(&up).cloned()).unwrap_or_default();
-        for (rule, id) in names(node) {
+        for (rule, id) in names(&node.op) {
             if rules.insert(rule) {
                 tops.entry(rule).or_default().push((*number, id));
             }

@@ -27,6 +27,8 @@ mod tests;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use opentelemetry_proto::tonic::trace::v1::Span;
+
 use crate::{
     genai::{self, operation::Operation},
     otlp::record::{Body, Record, TraceId},
@@ -92,14 +94,20 @@ fn assemble_with(records: &[Arc<Record>], settled: Settled<'_>, meaning: &Meanin
 
 fn join_keys_with(records: &[Arc<Record>], meaning: &Meaning) -> BTreeSet<String> {
     let elected = elect::elect(records);
+    let forest = Forest::plant(&elected, meaning);
     let mut keys = BTreeSet::new();
-    for node in Forest::plant(&elected, meaning).nodes.iter() {
+    for node in forest.nodes.iter() {
         identity::keys_of(node, &mut keys);
     }
-    // Versions that were not elected count too: the keys of a set are never fewer than those of a part of it.
-    let losers: Vec<_> = elected.spans.into_iter().flat_map(|versions| versions.others).collect();
-    if !losers.is_empty() {
-        keys.extend(join_keys_with(&losers, meaning));
+    // The keys of a set are never fewer than those of its parts: versions that were not elected count too, and so does
+    // what a log record will say once its span is there.
+    let mut others: Vec<_> = elected.spans.into_iter().flat_map(|versions| versions.others).collect();
+    if !others.is_empty() {
+        others.extend(elected.logs.iter().cloned());
+        keys.extend(join_keys_with(&others, meaning));
+    }
+    for log in forest.loose_logs.iter().filter(|log| log.trace_id().is_valid()) {
+        keys.extend(identity::run_keys(&(meaning.span)(&stand_in(log), &[log])));
     }
     for record in records {
         match &record.body {
@@ -117,4 +125,11 @@ fn join_keys_with(records: &[Arc<Record>], meaning: &Meaning) -> BTreeSet<String
         }
     }
     keys
+}
+
+/// An empty span where a log record points to.
+fn stand_in(log: &Record) -> Record {
+    let span =
+        Span { trace_id: log.trace_id().0.to_vec(), span_id: log.span_id().0.to_vec(), ..Span::default() };
+    Record::new(Body::Span(span), Arc::clone(&log.origin), log.received_at, log.seq)
 }

@@ -4,6 +4,8 @@
 //! that carries three dialects loses nothing, and no dialect ends the reading for the others.
 
 mod adk;
+mod agent_framework;
+mod autogen;
 mod generic;
 mod otel;
 mod own;
@@ -45,8 +47,15 @@ pub struct Dialect {
 }
 
 /// All dialects, strongest first (`dialects.md` B1).
-pub(super) const DIALECTS: &[Dialect] =
-    &[own::DIALECT, otel::DIALECT, pydantic::DIALECT, adk::DIALECT, generic::DIALECT];
+pub(super) const DIALECTS: &[Dialect] = &[
+    own::DIALECT,
+    otel::DIALECT,
+    pydantic::DIALECT,
+    adk::DIALECT,
+    agent_framework::DIALECT,
+    autogen::DIALECT,
+    generic::DIALECT,
+];
 
 /// Reads every dialect of the span into `operation`; the first that knows a kind decides it.
 pub fn read(facts: &Facts<'_>, operation: &mut Operation) {

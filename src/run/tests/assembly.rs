@@ -9,12 +9,9 @@ use super::{
         Settled, assemble_with,
         model::{ReasonCode, Replayability, Run, RunStatus, StepKind},
     },
-    build::{MEANING, answers, asks, assemble, keys, says, span, trace},
+    build::{MEANING, answers, asks, assemble, checkpoint, keys, says, span, trace},
 };
-use crate::{
-    genai::{message::ContentState, operation::Rule},
-    otlp::record::{Body, Checkpoint, Origin, Record},
-};
+use crate::genai::{message::ContentState, operation::Rule};
 
 fn codes(run: &Run) -> Vec<ReasonCode> {
     run.partial_reasons.iter().map(|reason| reason.code).collect()
@@ -26,11 +23,6 @@ fn notes(run: &Run) -> BTreeSet<&str> {
 
 fn names(run: &Run) -> Vec<&str> {
     run.steps.iter().map(|step| step.name.as_str()).collect()
-}
-
-fn checkpoint(run: &str, id: &str) -> Arc<Record> {
-    let body = Checkpoint { run_id: run.into(), checkpoint_id: id.into(), ..Checkpoint::default() };
-    Arc::new(Record::new(Body::Checkpoint(body), Arc::new(Origin::default()), 5, 0))
 }
 
 #[test]

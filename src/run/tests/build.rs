@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use opentelemetry_proto::tonic::{
     common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value::Value as Any},
+    logs::v1::LogRecord,
     trace::v1::{Span, span::Link},
 };
 use serde_json::Value;
@@ -14,10 +15,10 @@ use crate::{
         message::{Content, Message},
         operation::{CheckpointRef, Kind, OpStatus, Operation, Rule, Sequence, Tool, Usage},
     },
-    otlp::record::{Body, Origin, Record, TraceId},
+    otlp::record::{Body, Checkpoint, Origin, Record, TraceId},
 };
 
-pub(super) const MEANING: Meaning = Meaning { span: read, log: |_| None };
+pub(super) const MEANING: Meaning = Meaning { span: read, log: read_log };
 
 pub(super) fn assemble(records: &[Arc<Record>]) -> Vec<Run> {
     assemble_with(records, Settled::All, &MEANING)
@@ -118,6 +119,12 @@ impl Build {
     }
 }
 
+/// A checkpoint posted to a run.
+pub(super) fn checkpoint(run: &str, id: &str) -> Arc<Record> {
+    let body = Checkpoint { run_id: run.into(), checkpoint_id: id.into(), ..Checkpoint::default() };
+    Arc::new(Record::new(Body::Checkpoint(body), Arc::new(Origin::default()), 5, 0))
+}
+
 /// `assistant` asks for tools: (id, name).
 pub(super) fn asks(calls: &[(&str, &str)]) -> Value {
     let parts: Vec<Value> = calls
@@ -140,10 +147,36 @@ pub(super) fn says(text: &str) -> Value {
     serde_json::json!([{"role": "assistant", "parts": [{"type": "text", "content": text}]}])
 }
 
-fn read(record: &Record, _: &[&Record]) -> Operation {
-    let Some(span) = record.as_span() else { return Operation::default() };
+/// A log record that says what the span says.
+pub(super) fn log_of(build: Build) -> Arc<Record> {
+    let span = build.span;
+    let log = LogRecord {
+        time_unix_nano: span.start_time_unix_nano,
+        attributes: span.attributes,
+        trace_id: span.trace_id,
+        span_id: span.parent_span_id,
+        ..LogRecord::default()
+    };
+    Arc::new(Record::new(Body::Log(log), Arc::default(), build.received_at, 0))
+}
+
+fn read_log(log: &Record) -> Option<Operation> {
+    let op = read_attributes(&log.as_log()?.attributes);
+    (op.kind == Kind::ModelCall || op.kind == Kind::ToolCall).then_some(op)
+}
+
+fn read(record: &Record, logs: &[&Record]) -> Operation {
+    let mut op = record.as_span().map(|span| read_attributes(&span.attributes)).unwrap_or_default();
+    for log in logs.iter().filter_map(|log| log.as_log()) {
+        op.identity.run_ids.extend(read_attributes(&log.attributes).identity.run_ids);
+    }
+    op.identity.run_ids.sort();
+    op
+}
+
+fn read_attributes(attributes: &[KeyValue]) -> Operation {
     let get = |key: &str| {
-        let value = span.attributes.iter().filter(|a| a.key == key).max_by_key(|a| format!("{a:?}"));
+        let value = attributes.iter().filter(|a| a.key == key).max_by_key(|a| format!("{a:?}"));
         match value?.value.as_ref()?.value.as_ref()? {
             Any::StringValue(text) => Some(text.clone()),
             _ => None,
