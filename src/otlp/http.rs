@@ -56,10 +56,11 @@ async fn take(receiver: &Receiver, signal: Signal, request: Request) -> Result<O
     let format = format_of(headers)?;
     let encoding = Encoding::parse(text(headers, &CONTENT_ENCODING))?;
     let tenant = receiver.tenant(headers)?;
+    let permit = receiver.admit(headers)?;
     let settings = &receiver.settings;
     let wait = Duration::from_secs(settings.body_timeout_s);
     let body = collect(request.into_body(), settings.request_bytes_max, wait).await?;
-    receiver.receive(tenant, signal, format, encoding, body).await
+    receiver.receive(permit, tenant, signal, format, encoding, body).await
 }
 
 /// The whole body, within a size and a time.

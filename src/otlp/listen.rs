@@ -25,6 +25,7 @@ pub async fn serve(listener: TcpListener, router: Router, settings: Settings, st
     let places = Arc::new(Semaphore::new(settings.connections_max));
     let graceful = GracefulShutdown::new();
     let server = server(&settings);
+    let wait = Duration::from_secs(settings.header_timeout_s);
     loop {
         let place = tokio::select! {
             () = stop.cancelled() => break,
@@ -46,9 +47,18 @@ pub async fn serve(listener: TcpListener, router: Router, settings: Settings, st
         };
         let _ = stream.set_nodelay(true);
         let service = TowerToHyperService::new(router.clone());
-        let connection = server.serve_connection(TokioIo::new(stream), service).into_owned();
-        let connection = graceful.watch(connection);
+        let (server, watcher, stopped) = (server.clone(), graceful.watcher(), stop.clone());
         drop(tokio::spawn(async move {
+            // Which HTTP version it is cannot be told before the first byte, and no timer of hyper runs until then.
+            let first = tokio::select! {
+                () = stopped.cancelled() => return,
+                first = tokio::time::timeout(wait, stream.readable()) => first,
+            };
+            if first.is_err() {
+                return;
+            }
+            let connection = server.serve_connection(TokioIo::new(stream), service).into_owned();
+            let connection = watcher.watch(connection);
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "connection ended");
             }

@@ -32,7 +32,7 @@ use ::http::HeaderMap;
 use bytes::Bytes;
 
 use crate::{config::otlp::Settings, telemetry::Metrics, tenant::TenantId};
-use admit::Admission;
+use admit::{Admission, Permit};
 pub use error::Error;
 use scan::Limits;
 
@@ -127,19 +127,29 @@ impl Receiver {
         self.auth.writer(headers)
     }
 
-    /// Admits, inflates, scans and appends one request. A success means that what was not rejected is durable.
+    /// A place for a request whose body has `bytes`, taken before the body is read. A body of unknown length is
+    /// charged with a sixteenth of what it may have.
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Permit, Error> {
+        let length =
+            headers.get(::http::header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
+        let bytes_max = self.settings.request_bytes_max;
+        self.admission.admit(length.unwrap_or(bytes_max / 16).min(bytes_max))
+    }
+
+    /// Inflates, scans and appends one request. A success means that what was not rejected is durable.
     ///
     /// # Errors
     /// Whatever [`Error`] names; nothing of the request was stored then.
     pub(crate) async fn receive(
         &self,
+        permit: Permit,
         tenant: TenantId,
         signal: Signal,
         format: Format,
         encoding: inflate::Encoding,
         body: Bytes,
     ) -> Result<Outcome, Error> {
-        let answer = self.take(tenant, signal, format, encoding, body).await;
+        let answer = self.take(permit, tenant, signal, format, encoding, body).await;
         let _ = self.metrics.requests.inc();
         if let Err(error) = &answer {
             let _ = self.metrics.requests_refused.inc();
@@ -150,13 +160,14 @@ impl Receiver {
 
     async fn take(
         &self,
+        mut permit: Permit,
         tenant: TenantId,
         signal: Signal,
         format: Format,
         encoding: inflate::Encoding,
         body: Bytes,
     ) -> Result<Outcome, Error> {
-        let mut permit = self.admission.admit(body.len())?;
+        permit.grow_to(body.len())?;
         let settings = self.settings.clone();
         let owner = tenant.clone();
         // Inflating and scanning can take milliseconds: not on the threads that serve connections.
@@ -164,14 +175,15 @@ impl Receiver {
             let bytes = inflate::inflate(encoding, body, settings.request_bytes_max)?;
             permit.grow_to(bytes.len())?;
             let limits = Limits::from(&*settings);
-            let (bytes, unreadable) = match format {
+            let (bytes, points) = match format {
                 Format::Protobuf => (bytes, 0),
                 Format::Json => json::to_protobuf(signal, &bytes, &limits)?,
             };
-            let (bytes, counts) = scan::admit(signal, bytes, &limits, &owner)?;
-            Ok((permit, bytes, counts, unreadable))
+            let (bytes, mut counts) = scan::admit(signal, bytes, &limits, &owner)?;
+            counts.points += points;
+            Ok((permit, bytes, counts))
         };
-        let (permit, bytes, counts, unreadable) =
+        let (permit, bytes, counts) =
             tokio::task::spawn_blocking(work).await.map_err(|_| Error::Internal)??;
         if signal == Signal::Metrics {
             let _ = self.metrics.metric_points_discarded.inc_by(counts.points);
@@ -188,7 +200,7 @@ impl Receiver {
         let _ = self.metrics.spans_rejected.inc_by(counts.rejected);
         Ok(Outcome {
             rejected: i64::try_from(counts.rejected).unwrap_or(i64::MAX),
-            message: counts.message(signal, unreadable),
+            message: counts.message(signal),
         })
     }
 }

@@ -14,6 +14,9 @@ pub const DEPTH_MAX: u32 = 32;
 /// Messages in messages; prost refuses more than 100.
 const MESSAGE_DEPTH_MAX: u32 = 96;
 
+/// Resources may be this many times the request, counted once for each scope and record under them.
+const EXPANSION_MAX: u64 = 16;
+
 /// What one request may hold.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -55,6 +58,8 @@ pub struct Counts {
     pub events: u64,
     /// Values that were too deep.
     pub deep: u64,
+    /// Bytes of resources, once for each scope and record under them.
+    pub expanded_bytes: u64,
 }
 
 impl Counts {
@@ -64,7 +69,7 @@ impl Counts {
     }
 
     /// What to tell the sender; empty when there is nothing to tell.
-    pub fn message(&self, signal: Signal, unreadable: u64) -> String {
+    pub fn message(&self, signal: Signal) -> String {
         let noun = if signal == Signal::Traces { "spans" } else { "log records" };
         let bad = self.rejected - self.foreign;
         let mut parts = Vec::new();
@@ -84,9 +89,6 @@ impl Counts {
                 "{} values nested deeper than {DEPTH_MAX} are kept as opaque bytes",
                 self.deep
             ));
-        }
-        if unreadable > 0 {
-            parts.push(format!("{unreadable} values could not be read and are kept empty"));
         }
         parts.join("; ")
     }
@@ -211,12 +213,21 @@ impl Scan<'_> {
         let foreign_resource =
             matches!(message, Message::ResourceEntry(_)) && names_other(bytes, 1, 1, self.tenant);
         let records_before = (self.counts.records, self.counts.rejected);
+        let (mut shared, mut scopes) = (0, 0);
         while let Some((number, value)) = reader.next()? {
             let field = message.field(number);
             check(message, number, field, value)?;
+            if message == Message::EntityRef {
+                self.count(Message::EntityRef, &[])?;
+            }
             let Field::Message(child) = field else { continue };
             let Value::Bytes(inner) = value else { continue };
             self.count(child, inner)?;
+            match child {
+                Message::Resource => shared = inner.len() as u64,
+                Message::ScopeEntry(_) => scopes += 1,
+                _ => {}
+            }
             let below = any_depth + u32::from(child == Message::AnyValue);
             if is_deep(child, below, depth) {
                 self.counts.deep += 1;
@@ -224,9 +235,17 @@ impl Scan<'_> {
             }
             self.message(child, inner, below, depth + 1)?;
         }
+        // Each scope has the resource beside it, and each record's hash covers it: their product is bounded too.
+        let records = self.counts.records - records_before.0;
+        self.counts.expanded_bytes += shared.saturating_mul(scopes + records);
+        if self.counts.expanded_bytes > EXPANSION_MAX.saturating_mul(self.limits.request_bytes_max as u64) {
+            return Err(Error::TooLarge {
+                limit: "otlp.request_bytes_max",
+                value: self.limits.request_bytes_max,
+            });
+        }
         if foreign_resource {
             // The whole resource names another tenant: nothing under it is kept.
-            let records = self.counts.records - records_before.0;
             self.counts.rejected = records_before.1 + records;
             self.counts.foreign = foreign_before + records;
         }
@@ -368,8 +387,6 @@ pub(super) enum Value<'a> {
     Fixed64,
     Fixed32,
     Bytes(&'a [u8]),
-    /// A group, which protobuf 3 does not have: skipped with all that is in it.
-    Group,
 }
 
 /// Reads fields one after the other.
@@ -390,8 +407,8 @@ impl<'a> Reader<'a> {
                 let length = usize::try_from(self.varint()?).map_err(|_| cut())?;
                 Value::Bytes(self.take(length)?)
             }
-            3 => self.group(number).map(|()| Value::Group)?,
             5 => self.take(4).map(|_| Value::Fixed32)?,
+            // Groups are not in protobuf 3.
             _ => return Err(Error::Invalid("an unknown wire type".into())),
         };
         Ok(Some((number, value)))
@@ -426,42 +443,6 @@ impl<'a> Reader<'a> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or_else(cut)?;
         self.0 = rest;
         Ok(taken)
-    }
-
-    /// Skips a group without recursion. Deeper than prost would follow is refused.
-    fn group(&mut self, number: u32) -> Result<(), Error> {
-        let mut open = [0_u32; 32];
-        let mut depth = 0;
-        if let Some(place) = open.get_mut(depth) {
-            *place = number;
-        }
-        loop {
-            let (inner, wire) = self.tag()?;
-            match wire {
-                0 => drop(self.varint()?),
-                1 => drop(self.take(8)?),
-                2 => {
-                    let length = usize::try_from(self.varint()?).map_err(|_| cut())?;
-                    let _ = self.take(length)?;
-                }
-                3 => {
-                    depth += 1;
-                    *open.get_mut(depth).ok_or_else(|| Error::Invalid("groups nested too deep".into()))? =
-                        inner;
-                }
-                4 => {
-                    if open.get(depth) != Some(&inner) {
-                        return Err(Error::Invalid("a group ends that did not begin".into()));
-                    }
-                    if depth == 0 {
-                        return Ok(());
-                    }
-                    depth -= 1;
-                }
-                5 => drop(self.take(4)?),
-                _ => return Err(Error::Invalid("an unknown wire type".into())),
-            }
-        }
     }
 }
 

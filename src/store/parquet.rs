@@ -8,9 +8,15 @@ use arrow::{
 };
 use bytes::Bytes;
 use parquet::{
-    arrow::{ArrowWriter, ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder},
+    arrow::{
+        ArrowWriter, ProjectionMask,
+        arrow_reader::{ArrowPredicateFn, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowFilter},
+    },
     basic::{Compression, ZstdLevel},
-    file::properties::{EnabledStatistics, WriterProperties},
+    file::{
+        metadata::PageIndexPolicy,
+        properties::{EnabledStatistics, WriterProperties},
+    },
     schema::types::ColumnPath,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -95,10 +101,7 @@ pub fn write<T: Serialize>(table: Table, rows: &[T]) -> Result<Vec<u8>, Error> {
     writer.into_inner().map_err(|e| failed(&e))
 }
 
-/// The rows of a data file; with `keys` of the column `key`, row groups that cannot hold one
-/// are skipped.
-///
-/// The answer may hold rows of other keys: pruning is by row group.
+/// The rows of a data file; with `keys`, only those whose column `key` has one of them.
 ///
 /// # Errors
 /// [`Error::Damaged`], also when the decoder panics on the bytes.
@@ -117,7 +120,11 @@ fn read_inner<T: DeserializeOwned>(
     keys: Option<&BTreeSet<String>>,
 ) -> Result<Vec<T>, Error> {
     let damaged = |e: &dyn std::fmt::Display| Error::Damaged(e.to_string());
-    let mut builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| damaged(&e))?;
+    // The page index lets a look-up skip pages without reading them; a scan has no use for it.
+    let policy = if keys.is_some() { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
+    let options = ArrowReaderOptions::new().with_page_index_policy(policy);
+    let mut builder =
+        ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(|e| damaged(&e))?;
     if let Some(wanted) = keys {
         let columns = builder.parquet_schema().columns();
         let column = columns.iter().position(|c| c.path().string() == key);
@@ -133,7 +140,15 @@ fn read_inner<T: DeserializeOwned>(
                 groups.push(group);
             }
         }
-        builder = builder.with_row_groups(groups);
+        let mask = ProjectionMask::columns(builder.parquet_schema(), [key]);
+        let wanted = wanted.clone();
+        let is_wanted = ArrowPredicateFn::new(mask, move |batch| {
+            let column = batch.columns().first().and_then(|c| c.as_string_opt::<i32>());
+            let hit = |value: Option<&str>| value.is_none_or(|v| wanted.contains(v));
+            Ok(column.into_iter().flatten().map(|v| Some(hit(v))).collect())
+        });
+        let filter = RowFilter::new(vec![Box::new(is_wanted)]);
+        builder = builder.with_row_groups(groups).with_row_filter(filter);
     }
     let mut rows = Vec::new();
     for batch in builder.with_batch_size(BATCH_ROWS).build().map_err(|e| damaged(&e))? {

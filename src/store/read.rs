@@ -97,7 +97,7 @@ impl Store {
     /// When a table cannot be read.
     pub fn trace_records(&self, tenant: &TenantId, trace: TraceId) -> Result<Vec<Arc<Record>>, Error> {
         let Some(tenant) = self.inner.known_tenant(tenant) else { return Ok(Vec::new()) };
-        Ok(ordered(records_of(&tenant, |_| BTreeSet::from([trace]))?.1))
+        Ok(ordered(records_of(&tenant, |_| BTreeSet::from([trace]))?.records))
     }
 
     /// All records of the tenant, by trace. Holds them in memory.
@@ -110,7 +110,7 @@ impl Store {
             let stored = view.tables.spans.all_keys().map(|k| trace_of(k));
             stored.chain(view.hot.records.keys().copied()).collect()
         };
-        Ok(ordered(records_of(&tenant, all)?.1))
+        Ok(ordered(records_of(&tenant, all)?.records))
     }
 
     /// Runs that match, newest first.
@@ -170,18 +170,24 @@ impl Store {
             }
             view.closure(from)
         };
-        let (_, records) = records_of(&tenant, together)?;
+        let Taken { records, settled, .. } = records_of(&tenant, together)?;
         if records.is_empty() {
             return Ok(None);
         }
-        Ok(Some(self.assemble(records)))
+        Ok(Some(self.assemble(records, settled)))
     }
 
-    fn assemble(&self, records: Vec<Arc<Record>>) -> (Vec<Arc<Record>>, Vec<Arc<Run>>) {
+    /// `known` are traces that the tables hold as settled; time may have settled others since.
+    fn assemble(
+        &self,
+        records: Vec<Arc<Record>>,
+        known: BTreeSet<TraceId>,
+    ) -> (Vec<Arc<Record>>, Vec<Arc<Run>>) {
         let runs = match self.inner.mode {
             Mode::ReadOnly => run::assemble(&records, Settled::All),
             Mode::ReadWrite => {
-                let settled = settled(&records, self.inner.now(), &self.inner.settings);
+                let mut settled = settled(&records, self.inner.now(), &self.inner.settings);
+                settled.extend(known);
                 run::assemble(&records, Settled::Traces(&settled))
             }
         };
@@ -207,8 +213,8 @@ impl Store {
             from.extend(self.inner.due(view.rows.values(), at));
             view.closure(from)
         };
-        let (traces, records) = records_of(tenant, live)?;
-        let (_, runs) = self.assemble(records);
+        let Taken { traces, records, settled } = records_of(tenant, live)?;
+        let (_, runs) = self.assemble(records, settled);
         let mut view = tenant.view.lock();
         view.listed = Some(Listed { generation, until: now + LIST_AGE_MAX, traces, runs: runs.clone() });
         Ok(runs)
@@ -221,23 +227,31 @@ impl Store {
     }
 }
 
+/// What a reader took at one moment.
+struct Taken {
+    traces: BTreeSet<TraceId>,
+    records: Vec<Arc<Record>>,
+    /// Of the traces, those that the tables hold as settled and that nothing was added to since.
+    settled: BTreeSet<TraceId>,
+}
+
 /// The records of the traces that `choose` names, hot and stored, each version once. Hot records and the list of files
 /// are taken under one lock, so that a flush in between hides nothing.
-fn records_of(
-    tenant: &Tenant,
-    choose: impl FnOnce(&mut View) -> BTreeSet<TraceId>,
-) -> Result<(BTreeSet<TraceId>, Vec<Arc<Record>>), Error> {
-    let (traces, hot, spans) = {
+fn records_of(tenant: &Tenant, choose: impl FnOnce(&mut View) -> BTreeSet<TraceId>) -> Result<Taken, Error> {
+    let (traces, hot, spans, settled) = {
         let mut view = tenant.view.lock();
         let traces = choose(&mut view);
         let hot: Vec<Arc<Record>> =
             traces.iter().filter_map(|t| view.hot.records.get(t)).flatten().cloned().collect();
-        (traces, hot, view.tables.spans.clone())
+        let live = view.hot.live();
+        let rows = view.rows.values().filter(|row| row.settled).flat_map(RunRow::traces);
+        let settled = rows.filter(|t| traces.contains(t) && !live.contains(t)).collect();
+        (traces, hot, view.tables.spans.clone(), settled)
     };
     let mut records = stored_records(&spans, &traces)?;
     let there: BTreeSet<_> = records.iter().map(|r| r.hash).collect();
     records.extend(hot.into_iter().filter(|r| !there.contains(&r.hash)));
-    Ok((traces, records))
+    Ok(Taken { traces, records, settled })
 }
 
 /// By trace, start and id, so that an export does not depend on the way the records took.

@@ -146,6 +146,7 @@ fn send_until(
                 if answer.is_ok() {
                     ledger.lock().unwrap().acknowledged.extend(ids);
                     let _ = acks.fetch_add(1, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(10));
                     break;
                 }
                 if stop.load(Ordering::SeqCst) {

@@ -3,20 +3,15 @@
 use std::{borrow::Cow, cell::Cell, fmt, marker::PhantomData};
 
 use opentelemetry_proto::tonic::{
-    collector::{
-        logs::v1::ExportLogsServiceRequest, metrics::v1::ExportMetricsServiceRequest,
-        trace::v1::ExportTraceServiceRequest,
-    },
+    collector::{logs::v1::ExportLogsServiceRequest, trace::v1::ExportTraceServiceRequest},
     common::v1::{
         AnyValue, ArrayValue, EntityRef, InstrumentationScope, KeyValue, KeyValueList,
         any_value::Value as Any,
     },
     logs::v1::{LogRecord, ResourceLogs, ScopeLogs},
-    metrics::v1::{Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, metric::Data},
     resource::v1::Resource,
     trace::v1::{ResourceSpans, ScopeSpans, Span, Status, span},
 };
-use prost::Message as _;
 use serde::{
     Deserialize, Deserializer,
     de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -386,42 +381,88 @@ impl<'de> Visitor<'de> for AnyVisitor {
     }
 }
 
-/// A metrics request with as many empty points as `json` has: metrics are counted and discarded.
-pub(super) fn metric_points(json: &[u8]) -> serde_json::Result<Vec<u8>> {
-    #[derive(Deserialize, Default)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Level {
-        #[serde(
-            alias = "resource_metrics",
-            alias = "scopeMetrics",
-            alias = "scope_metrics",
-            alias = "metrics"
-        )]
-        resource_metrics: Vec<Level>,
-        gauge: Series,
-        sum: Series,
-        histogram: Series,
-        #[serde(alias = "exponential_histogram")]
-        exponential_histogram: Series,
-        summary: Series,
-    }
-    #[derive(Deserialize, Default)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Series {
-        #[serde(alias = "data_points")]
-        data_points: Vec<IgnoredAny>,
-    }
-    impl Level {
-        fn points(&self) -> usize {
-            let own = [&self.gauge, &self.sum, &self.histogram, &self.exponential_histogram, &self.summary];
-            let own: usize = own.iter().map(|s| s.data_points.len()).sum();
-            own + self.resource_metrics.iter().map(Self::points).sum::<usize>()
+/// The number of data points in a metrics request. Nothing is kept: metrics are counted and discarded.
+pub(super) fn metric_points(json: &[u8]) -> serde_json::Result<u64> {
+    struct Points(u64);
+    struct Items(u64);
+    struct Any;
+
+    impl<'de> Visitor<'de> for Any {
+        type Value = Points;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a metrics request")
+        }
+
+        fn visit_unit<E: serde::de::Error>(self) -> Result<Points, E> {
+            Ok(Points(0))
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Points, A::Error> {
+            let mut points = 0;
+            while let Some(Points(more)) = items.next_element()? {
+                points += more;
+            }
+            Ok(Points(points))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Points, A::Error> {
+            let mut points = 0;
+            while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                points += match &*key {
+                    "dataPoints" | "data_points" => {
+                        map.next_value::<Option<Items>>()?.map_or(0, |items| items.0)
+                    }
+                    "resourceMetrics"
+                    | "resource_metrics"
+                    | "scopeMetrics"
+                    | "scope_metrics"
+                    | "metrics"
+                    | "gauge"
+                    | "sum"
+                    | "histogram"
+                    | "exponentialHistogram"
+                    | "exponential_histogram"
+                    | "summary" => map.next_value::<Points>()?.0,
+                    _ => {
+                        let IgnoredAny = map.next_value()?;
+                        0
+                    }
+                };
+            }
+            Ok(Points(points))
         }
     }
-    let points = serde_json::from_slice::<Level>(json)?.points();
-    let data_points = vec![NumberDataPoint::default(); points];
-    let metric = Metric { data: Some(Data::Gauge(Gauge { data_points })), ..Metric::default() };
-    let scope_metrics = vec![ScopeMetrics { metrics: vec![metric], ..ScopeMetrics::default() }];
-    let resource_metrics = vec![ResourceMetrics { scope_metrics, ..ResourceMetrics::default() }];
-    Ok(ExportMetricsServiceRequest { resource_metrics }.encode_to_vec())
+
+    impl<'de> Deserialize<'de> for Points {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_any(Any)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Items {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            struct Count;
+            impl<'de> Visitor<'de> for Count {
+                type Value = Items;
+
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("an array of data points")
+                }
+
+                fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Items, A::Error> {
+                    let mut count = 0;
+                    while let Some(IgnoredAny) = items.next_element()? {
+                        count += 1;
+                    }
+                    Ok(Items(count))
+                }
+            }
+            deserializer.deserialize_seq(Count)
+        }
+    }
+
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
+    let json = if json.trim_ascii().is_empty() { b"{}" } else { json };
+    serde_json::from_slice::<Points>(json).map(|points| points.0)
 }

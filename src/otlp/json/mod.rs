@@ -17,7 +17,7 @@ use prost::Message;
 use super::{Error, Signal, scan::Limits};
 pub use encode::{encode_logs, encode_traces};
 
-/// Reads a JSON request and writes it as protobuf; the second value counts what was kept empty.
+/// Reads a JSON request and writes it as protobuf; of metrics only the number of data points is kept.
 ///
 /// # Errors
 /// [`Error::Invalid`] with line and column; [`Error::TooLarge`] over a count, before more is built.
@@ -25,7 +25,7 @@ pub fn to_protobuf(signal: Signal, json: &[u8], limits: &Limits) -> Result<(Byte
     let bytes = match signal {
         Signal::Traces => decode_traces(json, limits)?.encode_to_vec(),
         Signal::Logs => decode_logs(json, limits)?.encode_to_vec(),
-        Signal::Metrics => message::metric_points(json).map_err(invalid)?,
+        Signal::Metrics => return Ok((Bytes::new(), message::metric_points(json).map_err(invalid)?)),
     };
     Ok((bytes.into(), 0))
 }

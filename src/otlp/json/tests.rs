@@ -151,12 +151,11 @@ fn a_flood_is_built_before_it_is_counted() {
 #[test]
 fn metric_points_are_not_counted() {
     let json = r#"{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"m","sum":{"dataPoints":[{},{}]}},{"gauge":{"dataPoints":[{}]}}]}]}]}"#;
-    let (bytes, _) = to_protobuf(Signal::Metrics, json.as_bytes(), &limits()).unwrap();
-    let (_, counts) =
-        crate::otlp::scan::admit(Signal::Metrics, bytes, &limits(), &crate::tenant::TenantId::embedded())
-            .unwrap();
-    // The metric that carries them counts as one.
-    assert_eq!(counts.points, 4);
+    assert_eq!(to_protobuf(Signal::Metrics, json.as_bytes(), &limits()).unwrap().1, 3);
+    for empty in ["", "{}", r#"{"resourceMetrics":null}"#, "\u{feff}{}"] {
+        assert_eq!(to_protobuf(Signal::Metrics, empty.as_bytes(), &limits()).unwrap().1, 0, "{empty:?}");
+    }
+    assert!(to_protobuf(Signal::Metrics, b"nonsense", &limits()).is_err());
 }
 
 /// Scenario: every capture that came as protobuf is written as JSON and read again.

@@ -52,7 +52,7 @@ fn a_span_with_bad_ids_takes_its_neighbours_along_or_stays() {
     let (kept, counts) = admit_traces(&request(spans));
     assert_eq!(kept, request(vec![good]));
     assert_eq!((counts.records, counts.rejected), (5, 4));
-    assert!(counts.message(Signal::Traces, 0).starts_with("4 spans rejected"));
+    assert!(counts.message(Signal::Traces).starts_with("4 spans rejected"));
 }
 
 #[test]
@@ -120,6 +120,19 @@ fn a_flood_of_empty_messages_is_decoded() {
         let refused = admit(Signal::Traces, flood(tag, wrap).into(), &limits(), &tenant());
         assert!(matches!(refused, Err(Error::TooLarge { .. })), "{tag:x} {wrap:x?}: {refused:?}");
     }
+}
+
+/// Scenario: a large resource with many scopes, each with a span: small on the wire, terabytes once decoded.
+/// Guarantee: refused, since each scope and each record has the resource beside it.
+#[test]
+fn a_resource_is_multiplied_by_its_scopes() {
+    let mut wide = request(vec![]);
+    let attributes = vec![pair("k", text(&"x".repeat(1 << 20)))];
+    wide.resource_spans[0].resource = Some(Resource { attributes, ..Resource::default() });
+    let scope = ScopeSpans { spans: vec![span(&[1; 16], &[2; 8])], ..ScopeSpans::default() };
+    wide.resource_spans[0].scope_spans = vec![scope; 2000];
+    let refused = admit(Signal::Traces, wide.encode_to_vec().into(), &limits(), &tenant());
+    assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
 }
 
 #[test]

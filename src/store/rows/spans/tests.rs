@@ -88,7 +88,7 @@ proptest! {
         let tenant = TenantId::embedded();
         let rows: Vec<SpanRow> = records.iter().map(|r| SpanRow::new(&tenant, r)).collect();
         let file = parquet::write(Table::Spans, &rows).unwrap();
-        let back: Vec<SpanRow> = parquet::read(file.into(), None).unwrap();
+        let back: Vec<SpanRow> = parquet::read(file.into(), "trace_id", None).unwrap();
         prop_assert_eq!(back.len(), rows.len());
         for (row, record) in back.iter().zip(&records) {
             let back = row.to_record().unwrap();
