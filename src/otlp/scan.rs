@@ -328,10 +328,10 @@ pub(super) fn verdict(message: Message, bytes: &[u8], tenant: &str) -> Record {
 pub(super) fn names_other(bytes: &[u8], resource: u32, attributes: u32, tenant: &str) -> bool {
     let mut reader = Reader(bytes);
     while let Ok(Some((number, value))) = reader.next() {
-        if let (true, Value::Bytes(inner)) = (number == resource, value) {
-            if names_other_attribute(inner, attributes, tenant) {
-                return true;
-            }
+        if let (true, Value::Bytes(inner)) = (number == resource, value)
+            && names_other_attribute(inner, attributes, tenant)
+        {
+            return true;
         }
     }
     false

@@ -280,3 +280,6 @@ impl otlp::Sink for Store {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,6 +101,23 @@ pub fn write<T: Serialize>(table: Table, rows: &[T]) -> Result<Vec<u8>, Error> {
     writer.into_inner().map_err(|e| failed(&e))
 }
 
+/// Rows as batches in memory, with the columns of the table's files.
+///
+/// # Errors
+/// [`Error::Write`] when a row does not fit the table.
+#[cfg(feature = "sql")]
+pub fn batches<T: Serialize>(table: Table, rows: &[T]) -> Result<Vec<arrow::array::RecordBatch>, Error> {
+    let failed = |e: arrow::error::ArrowError| Error::Write(e.to_string());
+    let mut decoder =
+        ReaderBuilder::new(table.arrow()).with_batch_size(BATCH_ROWS).build_decoder().map_err(failed)?;
+    let mut batches = Vec::new();
+    for chunk in rows.chunks(BATCH_ROWS) {
+        decoder.serialize(chunk).map_err(failed)?;
+        batches.extend(decoder.flush().map_err(failed)?);
+    }
+    Ok(batches)
+}
+
 /// The rows of a data file; with `keys`, only those whose column `key` has one of them.
 ///
 /// # Errors

@@ -196,7 +196,7 @@ impl Store {
     }
 
     /// Runs whose newest state is not in the tables: of hot and pending traces, and of runs that time has settled.
-    fn live_runs(&self, tenant: &Tenant) -> Result<Vec<Arc<Run>>, Error> {
+    pub(super) fn live_runs(&self, tenant: &Tenant) -> Result<Vec<Arc<Run>>, Error> {
         let now = self.inner.clock.monotonic();
         let generation = {
             let view = tenant.view.lock();

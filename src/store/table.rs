@@ -177,6 +177,7 @@ impl TenantTable {
     }
 
     /// Paths of the live files on disk.
+    #[cfg(feature = "sql")]
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         self.state.files.keys().map(|path| self.objects.path(&format!("{}/{path}", self.folder))).collect()
     }
@@ -255,6 +256,6 @@ impl TenantTable {
 }
 
 /// The key column's value of a row.
-pub(super) fn key_of<'a>(row: &'a Value, table: Table) -> &'a str {
+pub(super) fn key_of(row: &Value, table: Table) -> &str {
     row.get(table.key()).and_then(Value::as_str).unwrap_or_default()
 }

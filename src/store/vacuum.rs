@@ -23,7 +23,9 @@ impl Inner {
         for table in tables.all() {
             let mut needed: BTreeSet<String> = table.state.files.keys().cloned().collect();
             for snapshot in &kept {
-                if let Some(version) = snapshot["versions"][table.table.name()].as_u64() {
+                if let Some(version) =
+                    snapshot.pointer(&format!("/versions/{}", table.table.name())).and_then(Value::as_u64)
+                {
                     needed.extend(table.files_at(version)?);
                 }
             }
