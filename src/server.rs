@@ -55,6 +55,10 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// The query engine.
+    #[cfg(feature = "sql")]
+    #[error(transparent)]
+    Sql(#[from] store::sql::Error),
     /// The write-ahead log takes no more frames.
     #[error(
         "the write-ahead log failed, nothing can be acknowledged; see the log, repair the disk, start again"
@@ -117,6 +121,8 @@ impl Server {
             metrics,
             addresses,
             ready: AtomicBool::new(true),
+            #[cfg(feature = "sql")]
+            sql: store::sql::Engine::new(store::sql::Limits::default())?,
             local_only: addresses.api.ip().is_loopback(),
         });
 

@@ -25,20 +25,20 @@ macro_rules! metrics {
 }
 
 metrics! {
-    requests: Counter, "otlp_requests", "Export requests received.";
-    requests_refused: Counter, "otlp_requests_refused", "Export requests refused whole.";
-    spans_accepted: Counter, "spans_accepted", "Spans acknowledged.";
-    spans_rejected: Counter, "spans_rejected", "Spans rejected in a partial success.";
-    logs_accepted: Counter, "log_records_accepted", "Log records acknowledged.";
-    logs_discarded: Counter, "log_records_discarded", "Log records without GenAI content, discarded after the ack.";
-    metric_points_discarded: Counter, "metric_points_discarded", "Metric data points, accepted and discarded.";
-    wal_bytes: Gauge, "wal_bytes", "Bytes of WAL segments on disk.";
-    wal_quarantined: Counter, "wal_frames_quarantined", "Frames set aside because they could not be read or processed.";
-    hot_records: Gauge, "hot_records", "Records in memory that no reader needs the tables for.";
-    hot_bytes: Gauge, "hot_bytes", "Approximate bytes of the records in memory.";
-    commits: Counter, "table_commits", "Commits to the tables.";
-    commit_failures: Counter, "table_commit_failures", "Commits that failed and will be tried again.";
-    runs_assembled: Counter, "runs_assembled", "Runs assembled, for readers and for the tables.";
+    requests: Counter, "otlp_requests", "Export requests received";
+    requests_refused: Counter, "otlp_requests_refused", "Export requests refused whole";
+    spans_accepted: Counter, "spans_accepted", "Spans acknowledged";
+    spans_rejected: Counter, "spans_rejected", "Spans rejected in a partial success";
+    logs_accepted: Counter, "log_records_accepted", "Log records acknowledged";
+    logs_discarded: Counter, "log_records_discarded", "Log records without GenAI content, discarded after the ack";
+    metric_points_discarded: Counter, "metric_points_discarded", "Metric data points, accepted and discarded";
+    wal_bytes: Gauge, "wal_bytes", "Bytes of WAL segments on disk";
+    wal_quarantined: Counter, "wal_frames_quarantined", "Frames set aside because they could not be read or processed";
+    hot_records: Gauge, "hot_records", "Records in memory that no reader needs the tables for";
+    hot_bytes: Gauge, "hot_bytes", "Approximate bytes of the records in memory";
+    commits: Counter, "table_commits", "Commits to the tables";
+    commit_failures: Counter, "table_commit_failures", "Commits that failed and will be tried again";
+    runs_assembled: Counter, "runs_assembled", "Runs assembled, for readers and for the tables";
 }
 
 impl Metrics {

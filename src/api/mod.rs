@@ -4,6 +4,8 @@ pub mod host;
 pub mod problem;
 mod checkpoints;
 mod runs;
+#[cfg(feature = "sql")]
+mod sql;
 
 use std::{
     net::SocketAddr,
@@ -43,6 +45,9 @@ pub struct Api {
     pub addresses: Addresses,
     /// True while the server takes telemetry; `/readyz` tells it.
     pub ready: AtomicBool,
+    /// Answers queries.
+    #[cfg(feature = "sql")]
+    pub sql: crate::store::sql::Engine,
     /// True when the API listens on loopback: then only local names are taken.
     pub local_only: bool,
 }
@@ -58,7 +63,7 @@ pub struct Addresses {
 
 /// The routes of the API.
 pub fn router(api: Arc<Api>) -> Router {
-    Router::new()
+    let router = Router::new()
         .route("/v1/runs", get(runs::list))
         .route("/v1/runs/{id}", get(runs::row))
         .route("/v1/runs/{id}/steps", get(runs::steps))
@@ -69,7 +74,10 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/v1/runs/{id}/checkpoints", get(checkpoints::list).post(checkpoints::post))
         .route("/v1/traces/{id}/otlp", get(runs::trace_otlp))
         .route("/v1/otlp", get(runs::all_otlp))
-        .route("/v1/server", get(server))
+        .route("/v1/server", get(server));
+    #[cfg(feature = "sql")]
+    let router = router.route("/v1/sql", axum::routing::post(sql::post));
+    router
         .route("/metrics", get(metrics))
         .route("/readyz", get(ready))
         .fallback(|| async { Problem::new(Code::NotFound) })

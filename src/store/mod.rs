@@ -193,6 +193,9 @@ impl Store {
             applied: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         });
+        // Numbers that were given out before are in a table or among the recovered frames.
+        let given = inner.wal.as_ref().map_or(0, Wal::next_seq);
+        inner.applied.store(given, Ordering::SeqCst);
         inner.open_tenants()?;
         inner.recover(&recovered)?;
         let threads = frames.map(|frames| work::spawn(&inner, frames)).transpose();

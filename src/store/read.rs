@@ -1,10 +1,6 @@
 //! Reading: a run, a list of runs, records. Always current: what is hot or pending is assembled for the reader.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +17,9 @@ use crate::{
 
 /// Assembled runs of a list are used again for this long when nothing arrived; time may settle a run meanwhile.
 const LIST_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// How long a reader waits for what was acknowledged before it asked.
+const CATCH_UP_MAX: Duration = Duration::from_secs(2);
 
 /// A run, or where it is now.
 #[derive(Clone, Debug)]
@@ -96,7 +95,7 @@ impl Store {
     /// # Errors
     /// When a table cannot be read.
     pub fn trace_records(&self, tenant: &TenantId, trace: TraceId) -> Result<Vec<Arc<Record>>, Error> {
-        let Some(tenant) = self.inner.known_tenant(tenant) else { return Ok(Vec::new()) };
+        let Some(tenant) = self.current(tenant) else { return Ok(Vec::new()) };
         Ok(ordered(records_of(&tenant, |_| BTreeSet::from([trace]))?.records))
     }
 
@@ -105,7 +104,7 @@ impl Store {
     /// # Errors
     /// When a table cannot be read.
     pub fn all_records(&self, tenant: &TenantId) -> Result<Vec<Arc<Record>>, Error> {
-        let Some(tenant) = self.inner.known_tenant(tenant) else { return Ok(Vec::new()) };
+        let Some(tenant) = self.current(tenant) else { return Ok(Vec::new()) };
         let all = |view: &mut View| {
             let stored = view.tables.spans.all_keys().map(|k| trace_of(k));
             stored.chain(view.hot.records.keys().copied()).collect()
@@ -125,7 +124,7 @@ impl Store {
         limit: usize,
     ) -> Result<Page<RunRow>, Error> {
         let after = cursor.map(place_of_cursor).transpose()?;
-        let Some(tenant) = self.inner.known_tenant(tenant) else {
+        let Some(tenant) = self.current(tenant) else {
             return Ok(Page { items: Vec::new(), next_cursor: None });
         };
         let live = self.live_runs(&tenant)?;
@@ -153,7 +152,7 @@ impl Store {
         tenant: &TenantId,
         id: &str,
     ) -> Result<Option<(Vec<Arc<Record>>, Vec<Arc<Run>>)>, Error> {
-        let Some(tenant) = self.inner.known_tenant(tenant) else { return Ok(None) };
+        let Some(tenant) = self.current(tenant) else { return Ok(None) };
         let together = |view: &mut View| {
             let mut from: BTreeSet<TraceId> = view.stored.traces(&format!("run:{id}")).collect();
             from.extend(view.hot.linked().traces(&format!("run:{id}")));
@@ -220,10 +219,10 @@ impl Store {
         Ok(runs)
     }
 
-    /// True while the folder takes records.
-    pub fn is_ready(&self) -> bool {
-        !self.inner.stop.load(Ordering::SeqCst)
-            && !self.inner.wal.as_ref().is_some_and(crate::wal::Wal::is_poisoned)
+    /// The tenant, with everything that was acknowledged by now.
+    pub(super) fn current(&self, id: &TenantId) -> Option<Arc<Tenant>> {
+        let _ = self.inner.caught_up(CATCH_UP_MAX);
+        self.inner.known_tenant(id)
     }
 }
 

@@ -101,6 +101,8 @@ pub(super) struct Hot {
     pub(super) seq: Option<u64>,
     /// When the oldest record came, on the monotonic clock.
     pub(super) oldest: Option<Duration>,
+    /// Records waited past the age of a flush in a process that ended before it.
+    pub(super) overdue: bool,
     /// Traces in `spans` whose runs are not derived yet.
     pub(super) pending: BTreeSet<TraceId>,
     links: Links,
@@ -140,6 +142,7 @@ impl Hot {
             !of_trace.is_empty()
         });
         self.oldest = (!self.records.is_empty()).then_some(now);
+        self.overdue = false;
     }
 
     /// Traces whose newest state is not in the derived tables.

@@ -170,9 +170,8 @@ fn a_late_span_is_hidden_or_makes_a_second_run() {
 #[test]
 fn vacuum_deletes_a_live_file_or_keeps_a_replaced_one() {
     let dir = tempfile::tempdir().unwrap();
-    // Files carry the machine's time; the clock must stand behind it.
-    let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    let clock = Arc::new(ManualClock::new(now.as_nanos() as u64));
+    // Files carry the machine's time; the clock must start there.
+    let clock = Arc::new(ManualClock::new(crate::clock::SystemClock::default().unix_nanos()));
     let store = open(dir.path(), &clock).unwrap();
     for s in 1..5 {
         send(&store, &[span(1, s)]);

@@ -79,8 +79,14 @@ impl Inner {
             };
             let app = format!("wal/{}", self.node_id());
             let done = in_table.and_then(|t| t.view.lock().tables.spans.txn(&app));
+            let _ = self.applied.fetch_max(frame.seq + 1, Ordering::SeqCst);
             if done.is_none_or(|done| i64::try_from(frame.seq).unwrap_or(i64::MAX) > done) {
                 self.apply(Wal::read(frame)?)?;
+                // A process that is killed again and again must not leave ever more to its successor.
+                let waited = self.clock.unix_nanos().saturating_sub(frame.received_at) / 1_000_000_000;
+                if waited >= self.settings.flush_age_max_s {
+                    self.tenant(&frame.tenant)?.with_view(|view| view.hot.overdue = true);
+                }
             }
         }
         Ok(())
@@ -160,11 +166,21 @@ impl Inner {
 
     /// Waits until every frame that is durable now is in the hot set.
     pub(super) fn catch_up(&self) {
-        let Some(wal) = &self.wal else { return };
+        while !self.caught_up(Duration::from_secs(60)) && !self.stop.load(Ordering::SeqCst) {}
+    }
+
+    /// The same within `wait`: a reader sees what was acknowledged before it asked, unless the intake is far behind.
+    pub(super) fn caught_up(&self, wait: Duration) -> bool {
+        let Some(wal) = &self.wal else { return true };
         let goal = wal.next_seq();
-        while self.applied.load(Ordering::SeqCst) < goal && goal > 0 && !self.stop.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(2));
+        let until = self.clock.monotonic().saturating_add(wait);
+        while self.applied.load(Ordering::SeqCst) < goal {
+            if self.stop.load(Ordering::SeqCst) || self.clock.monotonic() > until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
+        true
     }
 
     fn upkeep(&self) {
@@ -222,7 +238,8 @@ impl Inner {
     fn is_due(&self, tenant: &Tenant) -> bool {
         let view = tenant.view.lock();
         let age = view.hot.oldest.map(|oldest| self.clock.monotonic().saturating_sub(oldest));
-        view.hot.bytes >= self.settings.flush_bytes
+        view.hot.overdue
+            || view.hot.bytes >= self.settings.flush_bytes
             || age.is_some_and(|age| age.as_secs() >= self.settings.flush_age_max_s)
     }
 

@@ -43,7 +43,11 @@ fn a_kill_loses_doubles_or_invents_a_span() {
     let endpoint = Arc::new(Mutex::new(String::new()));
     let stop = Arc::new(AtomicBool::new(false));
     let acks = Arc::new(AtomicU64::new(0));
-    let mut server = Server::start(data.path());
+    // Flushes every few seconds, so that kills fall into flushes and derivations too.
+    let settings = data.path().with_extension("yaml");
+    std::fs::write(&settings, "store: {flush_age_max_s: 3, settle_after_s: 1}\n").unwrap();
+    let start = || Server::start_with(data.path(), &["--config", settings.to_str().unwrap()]);
+    let mut server = start();
     *endpoint.lock().unwrap() = server.otlp_http();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
@@ -57,8 +61,8 @@ fn a_kill_loses_doubles_or_invents_a_span() {
         std::thread::sleep(Duration::from_millis(300 + random.below(1500)));
         server.kill();
         let begun = Instant::now();
-        server = Server::start(data.path());
-        assert!(begun.elapsed() < Duration::from_secs(5), "ready again after {:?}", begun.elapsed());
+        server = start();
+        assert!(begun.elapsed() < Duration::from_secs(10), "ready again after {:?}", begun.elapsed());
         *endpoint.lock().unwrap() = server.otlp_http();
     }
     let before = acks.load(Ordering::SeqCst);
@@ -71,6 +75,7 @@ fn a_kill_loses_doubles_or_invents_a_span() {
     let lost = census_by_api(&server, &ledger);
     assert!(server.terminate().success(), "a drained server exits with 0");
     census_by_tables(data.path(), &ledger);
+    std::fs::remove_file(&settings).unwrap();
     println!(
         "crash: {rounds} kills, {} spans acknowledged, {lost} lost, 0 duplicate, 0 invented",
         ledger.acknowledged.len()

@@ -1,5 +1,16 @@
 //! What a user would run, against the real binary. One binary, one module a subject.
 
+// A test that panics says where and why; that is its way to fail.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::string_slice,
+    clippy::unwrap_used
+)]
+
 mod captures;
 mod cli;
 mod crash;

@@ -305,10 +305,10 @@ fn opened(value: &Value) -> Value {
             let trimmed = text.trim();
             let number = trimmed.parse::<f64>().is_ok() && trimmed.ends_with(|c: char| c.is_ascii_digit());
             let looks_json = trimmed.starts_with(['{', '[', '"']);
-            if looks_json || number || matches!(trimmed, "true" | "false" | "null") {
-                if let Ok(inner) = serde_json::from_str::<Value>(trimmed) {
-                    return opened(&inner);
-                }
+            if (looks_json || number || matches!(trimmed, "true" | "false" | "null"))
+                && let Ok(inner) = serde_json::from_str::<Value>(trimmed)
+            {
+                return opened(&inner);
             }
             Value::String(trimmed.split_whitespace().collect::<Vec<_>>().join(" "))
         }

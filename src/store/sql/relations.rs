@@ -21,7 +21,7 @@ impl Store {
     /// # Errors
     /// When a table cannot be read.
     pub fn relations(&self, id: &TenantId) -> Result<Vec<Relation>, Error> {
-        let Some(tenant) = self.inner.known_tenant(id) else {
+        let Some(tenant) = self.current(id) else {
             let empty = |table: Table| Relation {
                 name: table.name(),
                 schema: table.arrow(),
