@@ -1,4 +1,4 @@
-//! Dialects: what each producer's attributes mean. One file each, one row each in [`DIALECTS`].
+//! Dialects: what each producer's attributes mean. One file each, one row each in `DIALECTS`.
 //!
 //! Every dialect that is on a span is read, strongest first, and fills what the ones before it left open. So a span
 //! that carries three dialects loses nothing, and no dialect ends the reading for the others.
