@@ -37,7 +37,8 @@
 //! | [`run`] | steps, order, verdict of a set of records; no I/O, no clock |
 //! | [`store`] | the tables and the protocol that keeps them exact; nothing of dialects |
 //! | [`replay`] | documents that answer for a run |
-//! | [`api`], [`cli`] | surfaces |
+//! | [`access`] | the one door: key in, tenant and role out |
+//! | [`api`], [`server`], [`cli`] | surfaces |
 //!
 //! # Invariants
 //!
@@ -66,5 +67,7 @@ pub mod genai;
 pub mod run;
 pub mod store;
 pub mod replay;
+pub mod access;
 pub mod api;
+pub mod server;
 pub mod cli;

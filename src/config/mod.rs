@@ -1,6 +1,202 @@
 //! The whole configuration tree: YAML over defaults, unknown keys refused. One file a section.
+//!
+//! Each option can be set by an environment variable as well, which wins over the file: `SPANREEL_` and the path of
+//! the option in capitals, joined by `_` (`listen.api` is `SPANREEL_LISTEN_API`).
 
 pub mod access;
 pub mod otlp;
+pub mod reference;
 pub mod store;
 pub mod wal;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Everything that can be configured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The data folder; made when absent.
+    pub data: PathBuf,
+    /// Where the server listens.
+    pub listen: Listen,
+    /// Who may use the server.
+    pub access: access::Settings,
+    /// The receiver: limits and timeouts.
+    pub otlp: otlp::Settings,
+    /// The write-ahead log.
+    pub wal: wal::Settings,
+    /// The tables: when they are written, and how much memory stands before them.
+    pub store: store::Settings,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data: "./spanreel-data".into(),
+            listen: Listen::default(),
+            access: access::Settings::default(),
+            otlp: otlp::Settings::default(),
+            wal: wal::Settings::default(),
+            store: store::Settings::default(),
+        }
+    }
+}
+
+/// Addresses to listen on; port 0 takes any free one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Listen {
+    /// OTLP over gRPC.
+    pub otlp_grpc: SocketAddr,
+    /// OTLP over HTTP, protobuf and JSON.
+    pub otlp_http: SocketAddr,
+    /// API, metrics and health.
+    pub api: SocketAddr,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Self { otlp_grpc: loopback(4317), otlp_http: loopback(4318), api: loopback(4319) }
+    }
+}
+
+/// Why a configuration was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("cannot read the configuration file {path}: {source}; give another with --config")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not what the option reference says.
+    #[error("{path}: {problem}; `spanreel check-config --reference` lists the options")]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What and where, on one line.
+        problem: String,
+    },
+    /// An environment variable has a value that its option does not take.
+    #[error("{variable}: {problem}; correct it or unset it")]
+    Variable {
+        /// Its name.
+        variable: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The defaults cannot be written down: a bug.
+    #[error("the defaults cannot be serialized: {0}; please report this")]
+    Defaults(#[from] serde_json::Error),
+}
+
+/// A configuration, with the environment variables that were laid over it.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What holds.
+    pub config: Config,
+    /// Names of the variables that set an option.
+    pub variables: Vec<String>,
+}
+
+impl Config {
+    /// Reads `file` over the defaults, then lays `variables` (of the environment) over it.
+    ///
+    /// Nothing is bound or opened. A key that is not an option is refused, with its place in the file. A variable
+    /// that names no option is left alone: container platforms set their own under the same prefix.
+    pub fn load(
+        file: Option<&Path>,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Loaded, Error> {
+        let config = match file {
+            Some(path) => Self::read(path)?,
+            None => Self::default(),
+        };
+        let mut tree = serde_json::to_value(&config)?;
+        let mut options = Vec::new();
+        leaves(&tree, &mut Vec::new(), &mut options);
+        let mut laid = Vec::new();
+        for (variable, text) in variables {
+            let Some(path) = options.iter().find(|path| variable_of(path) == variable) else { continue };
+            let invalid = |problem: String| Error::Variable { variable: variable.clone(), problem };
+            let value = scalar(&text);
+            let trial = with(&tree, path, value);
+            // A text that looks like a number may still be meant as text (a folder named `7`).
+            let trial = match serde_json::from_value::<Self>(trial.clone()) {
+                Ok(_) => trial,
+                Err(error) => {
+                    let as_text = with(&tree, path, Value::String(text));
+                    let _ = serde_json::from_value::<Self>(as_text.clone())
+                        .map_err(|_| invalid(error.to_string()))?;
+                    as_text
+                }
+            };
+            tree = trial;
+            laid.push(variable);
+        }
+        laid.sort();
+        Ok(Loaded { config: serde_json::from_value(tree)?, variables: laid })
+    }
+
+    fn read(path: &Path) -> Result<Self, Error> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.into(), source })?;
+        if text.lines().all(|l| l.trim().is_empty() || l.trim_start().starts_with('#')) {
+            return Ok(Self::default());
+        }
+        serde_saphyr::from_str(&text).map_err(|error| {
+            let message = error.to_string();
+            let problem = message.lines().next().unwrap_or_default().trim().to_owned();
+            Error::Invalid { path: path.into(), problem }
+        })
+    }
+}
+
+/// The environment variable that sets the option at `path`.
+fn variable_of(path: &[String]) -> String {
+    format!("SPANREEL_{}", path.join("_").to_uppercase())
+}
+
+/// Paths of all options that hold one value. Lists (the keys) are set in the file only.
+fn leaves(tree: &Value, path: &mut Vec<String>, into: &mut Vec<Vec<String>>) {
+    match tree {
+        Value::Object(members) => {
+            for (name, member) in members {
+                path.push(name.clone());
+                leaves(member, path, into);
+                let _ = path.pop();
+            }
+        }
+        Value::Array(_) => {}
+        _ => into.push(path.clone()),
+    }
+}
+
+fn with(tree: &Value, path: &[String], value: Value) -> Value {
+    let mut tree = tree.clone();
+    if let Some(option) = tree.pointer_mut(&format!("/{}", path.join("/"))) {
+        *option = value;
+    }
+    tree
+}
+
+/// Numbers, booleans and null as such, everything else as text.
+fn scalar(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Number(_) | Value::Bool(_) | Value::Null)) => value,
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

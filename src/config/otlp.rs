@@ -1,1 +1,43 @@
 //! Settings of `otlp`.
+
+use serde::{Deserialize, Serialize};
+
+/// The receiver: limits and timeouts. A request over a limit is refused whole, with the limit in the answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Bytes of one request, after decompression too.
+    pub request_bytes_max: usize,
+    /// Spans or log records in one request.
+    pub spans_max: usize,
+    /// Attributes in one request, those of resources, scopes, events and links included.
+    pub attributes_max: usize,
+    /// Events and links in one request.
+    pub events_max: usize,
+    /// Memory that requests under way may take; beyond it they are refused with retry advice.
+    pub memory_bytes_max: usize,
+    /// Requests under way; beyond it they are refused with retry advice.
+    pub requests_max: usize,
+    /// Open connections a listener; beyond it new ones wait.
+    pub connections_max: usize,
+    /// A connection must send its request's headers within this many seconds.
+    pub header_timeout_s: u64,
+    /// A request's body must arrive within this many seconds.
+    pub body_timeout_s: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            request_bytes_max: 64 << 20,
+            spans_max: 65_536,
+            attributes_max: 1_048_576,
+            events_max: 262_144,
+            memory_bytes_max: 1 << 30,
+            requests_max: 256,
+            connections_max: 4096,
+            header_timeout_s: 10,
+            body_timeout_s: 30,
+        }
+    }
+}

@@ -1,1 +1,34 @@
 //! Settings of `store`.
+
+use serde::{Deserialize, Serialize};
+
+/// The tables: when they are written, and how much memory stands before them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// A tenant's records are written to the tables when they take this much memory.
+    pub flush_bytes: usize,
+    /// A tenant's records are written to the tables when the oldest has waited this long.
+    pub flush_age_max_s: u64,
+    /// Memory that records of all tenants may take before the log is held back.
+    pub hot_bytes_max: usize,
+    /// A trace whose root has ended is settled when nothing arrived for this long.
+    pub settle_after_s: u64,
+    /// A trace without an ended root is settled when nothing arrived for this long.
+    pub idle_after_s: u64,
+    /// Replaced data files stay this long for readers that still use them.
+    pub file_keep_s: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            flush_bytes: 32 << 20,
+            flush_age_max_s: 60,
+            hot_bytes_max: 512 << 20,
+            settle_after_s: 5,
+            idle_after_s: 300,
+            file_keep_s: 3600,
+        }
+    }
+}

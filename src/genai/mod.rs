@@ -1,27 +1,113 @@
 //! Span -> meaning. Pure functions, no I/O (design section 3).
 
+pub mod attrs;
+pub mod dialect;
+pub mod events;
+pub mod finish;
+pub mod identity;
 pub mod message;
 pub mod operation;
+pub mod parse;
+pub mod state;
+mod status;
+#[cfg(test)]
+mod tests;
+pub mod usage;
 
 use crate::otlp::record::Record;
-use operation::Operation;
+use attrs::Attrs;
+use operation::{Kind, Operation};
 
 /// What a span means, with the log records that carry its trace and span id.
 ///
 /// The logs may come in any order; the result does not depend on it. Never panics; what is odd is in `issues`.
 pub fn normalize_span(span: &Record, logs: &[&Record]) -> Operation {
-    let _ = (span, logs);
-    Operation::default()
+    let mut operation = Operation::default();
+    let Some(body) = span.as_span() else { return operation };
+    let attrs = Attrs::new(&body.attributes);
+    let events = events::collect(span, logs);
+    let facts =
+        dialect::Facts { span: body, attrs: &attrs, events: &events, scope: span.origin.scope_name() };
+    operation.identity = identity(span, &attrs);
+    operation.checkpoints = identity::checkpoints(&attrs);
+    dialect::read(&facts, &mut operation);
+    status::read(&facts, &mut operation);
+    settle(&mut operation);
+    operation
 }
 
-/// The operation that a log record is by itself (coding agents that send only logs), or `None`.
+/// The operation that a log record is by itself, or `None`: an `operation.details` event that belongs to no span.
 pub fn normalize_log(log: &Record) -> Option<Operation> {
-    let _ = log;
-    None
+    let event = events::of_log(log).filter(|e| e.name == events::DETAILS && !log.span_id().is_valid())?;
+    let span = opentelemetry_proto::tonic::trace::v1::Span::default();
+    let events = [event];
+    let attrs = events.first().map(|e| e.attrs.clone())?;
+    let facts =
+        dialect::Facts { span: &span, attrs: &attrs, events: &events, scope: log.origin.scope_name() };
+    let mut operation = Operation { identity: identity(log, &attrs), ..Operation::default() };
+    dialect::read(&facts, &mut operation);
+    status::read(&facts, &mut operation);
+    settle(&mut operation);
+    operation.kind.is_genai().then_some(operation)
 }
 
 /// True when the log record carries GenAI content and must be stored: a message event, operation details, an agent's event.
 pub fn claims_log(log: &Record) -> bool {
-    let _ = log;
-    false
+    events::of_log(log).is_some()
+}
+
+fn identity(record: &Record, attrs: &Attrs) -> operation::Identity {
+    let scope = record.origin.scope.as_ref().map(|s| Attrs::new(&s.attributes)).unwrap_or_default();
+    identity::read(attrs, &scope, &Attrs::new(&record.origin.resource.attributes))
+}
+
+/// The rules that hold whatever the dialect: system messages are told once, containers' usage is a sum.
+fn settle(operation: &mut Operation) {
+    let mut system = Vec::new();
+    operation.input.value.retain_mut(|m| {
+        let is_system = m.role == "system";
+        if is_system {
+            system.append(&mut m.parts);
+        }
+        !is_system
+    });
+    for part in system {
+        if !operation.system_instructions.contains(&part) {
+            operation.system_instructions.push(part);
+        }
+    }
+    if operation.finish_reasons.is_empty() {
+        operation.finish_reasons =
+            operation.output.value.iter().filter_map(|m| m.finish_reason.clone()).collect();
+    }
+    // A call that broke off has no answer, though some producers write an empty one.
+    let silent = operation.output.value.iter().flat_map(|m| &m.parts).all(|p| *p == message::Part::text(""));
+    if silent && operation.finish_reasons.iter().any(|r| r == "error") {
+        operation.output.state = message::ContentState::NotCaptured;
+    }
+    hand_off(operation);
+    let container = matches!(
+        operation.kind,
+        Kind::Agent | Kind::Workflow | Kind::Task | Kind::Internal | Kind::ToolCall | Kind::Handoff
+    );
+    operation.usage_is_aggregate = container && !operation.usage.is_empty();
+    operation.issues.sort();
+    operation.issues.dedup();
+}
+
+/// A tool named `transfer_to_X` hands over to X; `transfer_to_agent` says the target in its arguments.
+fn hand_off(operation: &mut Operation) {
+    if operation.kind != Kind::ToolCall {
+        return;
+    }
+    let Some(suffix) = operation.tool.name.as_deref().and_then(|n| n.strip_prefix("transfer_to_")) else {
+        return;
+    };
+    let asked = ["agent_name", "agent", "target"]
+        .iter()
+        .find_map(|k| operation.tool.arguments.value.get(*k)?.as_str());
+    let target = if suffix == "agent" { asked.unwrap_or(suffix) } else { suffix };
+    let target = target.to_owned();
+    operation.kind = Kind::Handoff;
+    let _ = operation.decision.get_or_insert(target);
 }

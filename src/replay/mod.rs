@@ -1,1 +1,4 @@
 //! Documents that answer for a run.
+
+pub mod document;
+pub mod export;

@@ -341,6 +341,11 @@ impl Wal {
         Ok(path)
     }
 
+    /// The number after the greatest that is durable; what was acknowledged is below it.
+    pub fn next_seq(&self) -> u64 {
+        self.handle.shared.next_seq.load(Ordering::Acquire)
+    }
+
     /// Bytes of all segments.
     pub fn disk_bytes(&self) -> u64 {
         self.handle.shared.disk_bytes.load(Ordering::Relaxed)

@@ -47,7 +47,8 @@ fn a_kill_loses_doubles_or_invents_a_span() {
     *endpoint.lock().unwrap() = server.otlp_http();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
-            let (ledger, endpoint, stop, acks) = (ledger.clone(), endpoint.clone(), stop.clone(), acks.clone());
+            let (ledger, endpoint, stop, acks) =
+                (ledger.clone(), endpoint.clone(), stop.clone(), acks.clone());
             std::thread::spawn(move || send_until(client, &ledger, &endpoint, &stop, &acks))
         })
         .collect();
@@ -122,7 +123,13 @@ fn census<N: Copy + Into<i64>>(by: &str, seen: &BTreeMap<(String, String), N>, l
 }
 
 /// Sends run after run, in requests of a few spans; repeats a request until it is acknowledged.
-fn send_until(client: u64, ledger: &Mutex<Ledger>, endpoint: &Mutex<String>, stop: &AtomicBool, acks: &AtomicU64) {
+fn send_until(
+    client: u64,
+    ledger: &Mutex<Ledger>,
+    endpoint: &Mutex<String>,
+    stop: &AtomicBool,
+    acks: &AtomicU64,
+) {
     let mut random = Random(client + 1);
     let agent = ureq::Agent::new_with_config(
         ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(5))).build(),
@@ -139,6 +146,7 @@ fn send_until(client: u64, ledger: &Mutex<Ledger>, endpoint: &Mutex<String>, sto
                 if answer.is_ok() {
                     ledger.lock().unwrap().acknowledged.extend(ids);
                     let _ = acks.fetch_add(1, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(10));
                     break;
                 }
                 if stop.load(Ordering::SeqCst) {
@@ -162,31 +170,56 @@ fn run_spans(random: &mut Random) -> Vec<Span> {
             r#"[{{"role":"assistant","parts":[{{"type":"tool_call","id":"{call}","name":"search","arguments":{{"q":{turn}}}}}]}}]"#
         );
         let at = start + turn * 1000;
-        spans.push(span(random, &trace, &root, "chat m", at, &[
-            ("gen_ai.operation.name", "chat"),
-            ("gen_ai.request.model", "m"),
-            ("gen_ai.input.messages", r#"[{"role":"user","parts":[{"type":"text","content":"go on"}]}]"#),
-            ("gen_ai.output.messages", &output),
-        ]));
-        spans.push(span(random, &trace, &root, "execute_tool search", at + 500, &[
-            ("gen_ai.operation.name", "execute_tool"),
-            ("gen_ai.tool.name", "search"),
-            ("gen_ai.tool.call.id", &call),
-            ("gen_ai.tool.call.arguments", "{\"q\":1}"),
-            ("gen_ai.tool.call.result", "{\"hits\":2}"),
-        ]));
+        spans.push(span(
+            random,
+            &trace,
+            &root,
+            "chat m",
+            at,
+            &[
+                ("gen_ai.operation.name", "chat"),
+                ("gen_ai.request.model", "m"),
+                ("gen_ai.input.messages", r#"[{"role":"user","parts":[{"type":"text","content":"go on"}]}]"#),
+                ("gen_ai.output.messages", &output),
+            ],
+        ));
+        spans.push(span(
+            random,
+            &trace,
+            &root,
+            "execute_tool search",
+            at + 500,
+            &[
+                ("gen_ai.operation.name", "execute_tool"),
+                ("gen_ai.tool.name", "search"),
+                ("gen_ai.tool.call.id", &call),
+                ("gen_ai.tool.call.arguments", "{\"q\":1}"),
+                ("gen_ai.tool.call.result", "{\"hits\":2}"),
+            ],
+        ));
     }
-    let mut last = span(random, &trace, &[], "invoke_agent searcher", start, &[
-        ("gen_ai.operation.name", "invoke_agent"),
-        ("gen_ai.agent.name", "searcher"),
-    ]);
+    let mut last = span(
+        random,
+        &trace,
+        &[],
+        "invoke_agent searcher",
+        start,
+        &[("gen_ai.operation.name", "invoke_agent"), ("gen_ai.agent.name", "searcher")],
+    );
     last.span_id = root;
     last.end_time_unix_nano = start + 10_000;
     spans.push(last);
     spans
 }
 
-fn span(random: &mut Random, trace: &[u8], parent: &[u8], name: &str, at: u64, attributes: &[(&str, &str)]) -> Span {
+fn span(
+    random: &mut Random,
+    trace: &[u8],
+    parent: &[u8],
+    name: &str,
+    at: u64,
+    attributes: &[(&str, &str)],
+) -> Span {
     let attributes = attributes
         .iter()
         .map(|(key, value)| KeyValue {
@@ -209,7 +242,9 @@ fn span(random: &mut Random, trace: &[u8], parent: &[u8], name: &str, at: u64, a
 
 fn request(spans: &[Span]) -> ExportTraceServiceRequest {
     let scope_spans = vec![ScopeSpans { spans: spans.to_vec(), ..ScopeSpans::default() }];
-    ExportTraceServiceRequest { resource_spans: vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }] }
+    ExportTraceServiceRequest {
+        resource_spans: vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }],
+    }
 }
 
 /// (trace id, span id) of every span in an OTLP/JSON request.

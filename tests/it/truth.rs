@@ -48,7 +48,11 @@ fn hits<'a>(run: &Value, left: &[&'a Value]) -> Vec<&'a Value> {
     let mut hits: Vec<&Value> =
         left.iter().copied().filter(|d| strings(d, "trace_ids").any(|t| wanted.contains(t))).collect();
     if hits.is_empty() {
-        hits = left.iter().copied().filter(|d| !run["run_id"].is_null() && d["run_id"] == run["run_id"]).collect();
+        hits = left
+            .iter()
+            .copied()
+            .filter(|d| !run["run_id"].is_null() && d["run_id"] == run["run_id"])
+            .collect();
     }
     if hits.is_empty() && wanted.is_empty() {
         hits = left.first().copied().into_iter().collect();
@@ -62,9 +66,8 @@ fn hits<'a>(run: &Value, left: &[&'a Value]) -> Vec<&'a Value> {
 
 fn run_differences(truth: &Value, steps: &[&Value], document: &Value) -> Vec<String> {
     let mut bad = Vec::new();
-    let tolerated: BTreeSet<&str> = list(truth, "tolerated")
-        .filter_map(|t| t.as_str().or_else(|| t["span_id"].as_str()))
-        .collect();
+    let tolerated: BTreeSet<&str> =
+        list(truth, "tolerated").filter_map(|t| t.as_str().or_else(|| t["span_id"].as_str())).collect();
     let asked: BTreeSet<&str> = list(truth, "steps")
         .filter(|s| strings(s, "kind_alt").any(|k| k == "task"))
         .flat_map(|s| s["span_id"].as_str().into_iter().chain(strings(s, "span_id_alt")))
@@ -233,7 +236,8 @@ fn tool_differences(want: &Value, step: &Value, misses: &dyn Fn(&str) -> bool, b
     if flag(want, "inferred") && !flag(step, "inferred") {
         bad.push("not marked as inferred".into());
     }
-    if !want["name"].is_null() && !accepted(want, "name", &step["name"]) && step["name"] != want["real_name"] {
+    if !want["name"].is_null() && !accepted(want, "name", &step["name"]) && step["name"] != want["real_name"]
+    {
         bad.push(format!("tool {} for {}", step["name"], want["name"]));
     }
     for field in ["arguments", "result"] {

@@ -5,6 +5,7 @@
 //! with records in memory takes all its rows from there (design, section 5, step 10).
 
 pub mod flight;
+mod relations;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 

@@ -1,0 +1,100 @@
+//! Why a command failed: one line with a remedy, and the exit code that scripts read.
+
+use std::io;
+
+use crate::{access, config, server, store, wal};
+
+/// Exit codes (design, section 6).
+pub(crate) mod exit {
+    pub(crate) const DONE: u8 = 0;
+    /// Something was refused, or differs.
+    pub(crate) const REFUSED: u8 = 1;
+    pub(crate) const USAGE: u8 = 2;
+    /// No such run, file or folder.
+    pub(crate) const NOT_FOUND: u8 = 66;
+    /// Server or store not reachable.
+    pub(crate) const UNREACHABLE: u8 = 69;
+    pub(crate) const INTERNAL: u8 = 70;
+    /// The data folder is in use, or of another version.
+    pub(crate) const FOLDER: u8 = 73;
+    pub(crate) const CONFIGURATION: u8 = 78;
+}
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: Some(message.into()) }
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(exit::NOT_FOUND, message)
+    }
+
+    pub(crate) fn run_not_found(id: &str) -> Self {
+        Self::not_found(format!("no run {}; `spanreel runs` lists them", super::text::clean(id)))
+    }
+
+    /// The exit code of the process.
+    pub fn code(&self) -> u8 {
+        self.code
+    }
+
+    /// What to tell the user; `None` when the reader of the output went away, which is no failure.
+    pub fn message(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self { code: exit::DONE, message: None },
+            _ => Self::new(exit::INTERNAL, format!("writing the output failed: {error}")),
+        }
+    }
+}
+
+impl From<config::Error> for Failure {
+    fn from(error: config::Error) -> Self {
+        Self::new(exit::CONFIGURATION, error.to_string())
+    }
+}
+
+impl From<access::Error> for Failure {
+    fn from(error: access::Error) -> Self {
+        Self::new(exit::CONFIGURATION, error.to_string())
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        let code = match &error {
+            store::Error::InUse { .. } | store::Error::OtherVersion { .. } => exit::FOLDER,
+            _ => exit::INTERNAL,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<wal::Error> for Failure {
+    fn from(error: wal::Error) -> Self {
+        Self::new(exit::UNREACHABLE, error.to_string())
+    }
+}
+
+impl From<server::Error> for Failure {
+    fn from(error: server::Error) -> Self {
+        match error {
+            server::Error::Access(error) => error.into(),
+            server::Error::Store(error) => error.into(),
+            server::Error::Bind { .. } => Self::new(exit::UNREACHABLE, error.to_string()),
+            error => Self::new(exit::INTERNAL, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A data folder that no server holds, opened shared and read only.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Failure, Place, Selection, Source, exit};
+use crate::{
+    clock::SystemClock,
+    config::Config,
+    otlp::record::TraceId,
+    replay::{document, export},
+    run::Run,
+    store::{self, Found, Mode, RunFilter, Store},
+    telemetry::Metrics,
+    tenant::TenantId,
+};
+
+/// Runs read at once.
+const PAGE: usize = 500;
+
+pub(crate) struct Local {
+    store: Arc<Store>,
+    tenant: TenantId,
+}
+
+/// What became of opening a folder.
+pub(crate) enum Opened {
+    Folder(Local),
+    /// A server holds it; its API listens there.
+    Held(std::net::SocketAddr),
+}
+
+impl Local {
+    pub(crate) fn open(place: &Place) -> Result<Opened, Failure> {
+        let tenant = place.tenant()?;
+        match open_store(place, Mode::ReadOnly) {
+            Ok(store) => Ok(Opened::Folder(Self { store, tenant })),
+            Err(store::Error::InUse { api: Some(api), .. }) => Ok(Opened::Held(api)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn find(&self, id: &str) -> Result<Arc<Run>, Failure> {
+        match self.store.run(&self.tenant, id)? {
+            Some(Found::Run(run)) => Ok(run),
+            Some(Found::Alias(id)) => match self.store.run(&self.tenant, &id)? {
+                Some(Found::Run(run)) => Ok(run),
+                _ => Err(Failure::run_not_found(&id)),
+            },
+            None => Err(Failure::run_not_found(id)),
+        }
+    }
+}
+
+/// Opens the folder of `place` with the settings of the environment.
+pub(crate) fn open_store(place: &Place, mode: Mode) -> Result<Arc<Store>, store::Error> {
+    // A bad variable is told by `serve` and `check-config`; a reader needs none of these settings.
+    let config = Config::load(None, std::env::vars()).map(|loaded| loaded.config).unwrap_or_default();
+    let clock = Arc::new(SystemClock::default());
+    Store::open(&place.data, config.store, config.wal, clock, Arc::new(Metrics::default()), mode)
+}
+
+impl Source for Local {
+    fn runs(&self, filter: &RunFilter, limit: usize) -> Result<Vec<Value>, Failure> {
+        let mut rows = Vec::new();
+        let mut cursor = None;
+        while rows.len() < limit {
+            let page =
+                self.store.runs(&self.tenant, filter, cursor.as_deref(), PAGE.min(limit - rows.len()))?;
+            rows.extend(page.items.iter().map(|row| json!(row)));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn replay(&self, id: &str) -> Result<Value, Failure> {
+        Ok(document::replay(&self.tenant, &*self.find(id)?))
+    }
+
+    fn tree(&self, id: &str) -> Result<Value, Failure> {
+        Ok(document::tree(&*self.find(id)?))
+    }
+
+    fn otlp(&self, selection: &Selection) -> Result<String, Failure> {
+        let records = match selection {
+            Selection::All => self.store.all_records(&self.tenant)?,
+            Selection::Run(id) => self.store.run_records(&self.tenant, &self.find(id)?.run_id)?,
+            Selection::Trace(id) => {
+                let trace: TraceId = id
+                    .parse()
+                    .map_err(|_| Failure::new(exit::USAGE, "--trace needs a trace id of 32 hex digits"))?;
+                let records = self.store.trace_records(&self.tenant, trace)?;
+                if records.is_empty() {
+                    return Err(Failure::not_found(format!("no trace {trace} here")));
+                }
+                records
+            }
+        };
+        Ok(export::lines(&records))
+    }
+}

@@ -1,0 +1,103 @@
+//! Text for a terminal: tables that fit 80 columns, durations, and nothing that a span could steer the terminal with.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+/// `text` on one line: control characters (escape sequences, line ends) and direction overrides become spaces.
+pub(crate) fn clean(text: &str) -> String {
+    let steers = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if steers(c) { ' ' } else { c }).collect()
+}
+
+/// At most `width` characters of the cleaned text; a cut is shown.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    let text = clean(text);
+    if text.chars().count() <= width {
+        return text;
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+/// A member as text: `-` when it is null or absent.
+pub(crate) fn member(value: &Value, name: &str) -> String {
+    match value.get(name) {
+        None | Some(Value::Null) => "-".into(),
+        Some(Value::String(text)) => clean(text),
+        Some(other) => clean(&other.to_string()),
+    }
+}
+
+/// Milliseconds as people read them: `912 ms`, `4.2 s`, `3 min 20 s`.
+pub(crate) fn duration(milliseconds: Option<f64>) -> String {
+    match milliseconds {
+        None => "-".into(),
+        Some(ms) if ms < 10.0 => format!("{ms:.1} ms"),
+        Some(ms) if ms < 1000.0 => format!("{ms:.0} ms"),
+        Some(ms) if ms < 60_000.0 => format!("{:.1} s", ms / 1000.0),
+        Some(ms) => format!("{:.0} min {:.0} s", (ms / 60_000.0).floor(), (ms % 60_000.0) / 1000.0),
+    }
+}
+
+/// A time of a document without its date's century and its nanoseconds: `2026-11-30 02:00:00`.
+pub(crate) fn seconds(time: &str) -> String {
+    clean(time).replace('T', " ").chars().take(19).collect()
+}
+
+/// Writes rows under a head, in columns as wide as they need, each at most its width in `widths`.
+pub(crate) fn table(
+    out: &mut dyn Write,
+    head: &[&str],
+    widths: &[usize],
+    rows: &[Vec<String>],
+) -> io::Result<()> {
+    let cells = |row: &[String]| -> Vec<String> {
+        row.iter().zip(widths).map(|(cell, width)| cut(cell, *width)).collect()
+    };
+    let head: Vec<String> = head.iter().map(|h| (*h).to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(&head).chain(rows).map(|row| cells(row)).collect();
+    let mut wide = vec![0; widths.len()];
+    for row in &rows {
+        for (width, cell) in wide.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    for row in &rows {
+        let line: Vec<String> =
+            row.iter().zip(&wide).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        writeln!(out, "{}", line.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_steers_the_terminal() {
+        let evil = "a\u{1b}[2J\nb\r\u{202e}c\u{9b}d";
+        assert_eq!(clean(evil), "a [2J b  c d");
+        assert_eq!(cut("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn a_table_is_wider_than_its_columns_allow() {
+        let mut out = Vec::new();
+        let rows = vec![vec!["x".repeat(50), "b".into()], vec!["y".into(), "c".into()]];
+        table(&mut out, &["NAME", "N"], &[10, 5], &rows).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "NAME        N\nxxxxxxxxx…  b\ny           c\n");
+    }
+
+    #[test]
+    fn a_duration_is_unreadable() {
+        let all: Vec<String> = [0.5, 912.4, 4200.0, 200_000.0].map(|ms| duration(Some(ms))).into();
+        assert_eq!(all, ["0.5 ms", "912 ms", "4.2 s", "3 min 20 s"]);
+    }
+}

@@ -1,0 +1,274 @@
+//! The OTel GenAI conventions, current and deprecated names (`dialects.md` section 1).
+
+use serde_json::Value;
+
+use super::{Dialect, Facts, fill, fill_value};
+use crate::genai::{
+    attrs::Attrs,
+    events::{self, prefer},
+    finish,
+    message::{Content, ContentState, Message, Part},
+    operation::{Issue, Kind, Operation, Request},
+    parse, state, usage,
+};
+
+/// The row of this dialect.
+pub(super) const DIALECT: Dialect = Dialect { name: "otel", detect, read };
+
+/// Operations, standard and seen; every other is a part of a framework.
+const OPERATIONS: &[(&str, Kind)] = &[
+    ("chat", Kind::ModelCall),
+    ("generate_content", Kind::ModelCall),
+    ("text_completion", Kind::ModelCall),
+    ("completion", Kind::ModelCall),
+    ("generate", Kind::ModelCall),
+    ("response", Kind::ModelCall),
+    ("responses", Kind::ModelCall),
+    ("llm_call", Kind::ModelCall),
+    ("llm_request", Kind::ModelCall),
+    ("call_llm", Kind::ModelCall),
+    ("model_request", Kind::ModelCall),
+    ("execute_tool", Kind::ToolCall),
+    ("tool_call", Kind::ToolCall),
+    ("embeddings", Kind::Embedding),
+    ("retrieval", Kind::Retrieval),
+    ("vector_db_retrieve", Kind::Retrieval),
+    ("vectordb", Kind::Retrieval),
+    ("search_memory", Kind::Retrieval),
+    ("create_memory", Kind::Memory),
+    ("update_memory", Kind::Memory),
+    ("upsert_memory", Kind::Memory),
+    ("delete_memory", Kind::Memory),
+    ("create_memory_store", Kind::Memory),
+    ("delete_memory_store", Kind::Memory),
+    ("rerank", Kind::Rerank),
+    ("handoff", Kind::Handoff),
+    ("guardrail", Kind::Guardrail),
+    ("apply_guardrail", Kind::Guardrail),
+    ("run_guardrail", Kind::Guardrail),
+    ("invoke_agent", Kind::Agent),
+    ("agent_call", Kind::Agent),
+    ("invoke_workflow", Kind::Workflow),
+    ("execute_task", Kind::Task),
+];
+/// Deprecated provider values and their current ones.
+const PROVIDERS: &[(&str, &str)] = &[
+    ("vertex_ai", "gcp.vertex_ai"),
+    ("gemini", "gcp.gemini"),
+    ("az.ai.inference", "azure.ai.inference"),
+    ("az.ai.openai", "azure.ai.openai"),
+    ("xai", "x_ai"),
+];
+/// Frameworks that write their own name where the provider belongs.
+const FRAMEWORKS: &[&str] = &[
+    "langchain",
+    "langgraph",
+    "crewai",
+    "strands-agents",
+    "autogen",
+    "spring_ai",
+    "litellm",
+    "gcp.vertex.agent",
+    "pydantic_ai",
+    "microsoft.agent_framework",
+    "mastra",
+    "none",
+    "unknown",
+];
+const VERDICTS: &[&str] =
+    &["gen_ai.guardrail.result.value", "gen_ai.guardrail.result.type", "gen_ai.guardrail.verdict.type"];
+const TTFT_S: &[&str] =
+    &["gen_ai.response.time_to_first_chunk", "gen_ai.client.operation.time_to_first_chunk"];
+
+fn detect(facts: &Facts<'_>) -> bool {
+    facts.attrs.any_with_prefix("gen_ai.")
+        || facts.attrs.has("mcp.method.name")
+        || facts.events.iter().any(|e| e.name.starts_with("gen_ai."))
+}
+
+fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
+    let attrs = facts.attrs;
+    fill(&mut operation.operation, || attrs.text(&["gen_ai.operation.name"]));
+    let kind = kind(facts, operation.operation.as_deref());
+    names(facts, operation);
+    operation.request = request(attrs);
+    if operation.finish_reasons.is_empty() {
+        let reasons = attrs.words(&["gen_ai.response.finish_reasons", "gen_ai.response.finish_reason"]);
+        operation.finish_reasons = reasons.iter().map(|r| finish::normalize(r)).collect();
+    }
+    fill(&mut operation.ttft_ns, || attrs.float(TTFT_S).and_then(|s| nanos(s * 1e9)));
+    // Strands writes milliseconds here; the convention has no such span attribute.
+    fill(&mut operation.ttft_ns, || {
+        attrs.float(&["gen_ai.server.time_to_first_token"]).and_then(|ms| nanos(ms * 1e6))
+    });
+    if operation.usage.is_empty() {
+        (operation.usage, operation.cost_source) = usage::read(attrs);
+    }
+    if kind == Some(Kind::ToolCall) {
+        tool(facts, operation);
+    } else {
+        messages(facts, operation);
+    }
+    fill(&mut operation.tool_definitions, || {
+        attrs.get("gen_ai.tool.definitions").map(|v| state::open(v).value)
+    });
+    fill(&mut operation.retrieval_query, || {
+        attrs.text(&["gen_ai.retrieval.query.text", "gen_ai.retrieval.query", "gen_ai.memory.query.text"])
+    });
+    fill(&mut operation.retrieval_documents, || {
+        attrs.first(&["gen_ai.retrieval.documents", "gen_ai.memory.records"]).map(|v| state::open(v).value)
+    });
+    fill(&mut operation.decision, || match kind? {
+        Kind::Guardrail => attrs.text(VERDICTS),
+        Kind::Handoff => attrs.text(&["gen_ai.handoff.to_agent"]),
+        _ => None,
+    });
+    operation.declared |= matches!(kind, Some(Kind::Agent | Kind::Workflow | Kind::Task));
+    kind
+}
+
+/// The kind: the operation's name, MCP's method, then what the attributes hold.
+fn kind(facts: &Facts<'_>, operation: Option<&str>) -> Option<Kind> {
+    let attrs = facts.attrs;
+    if let Some(word) = operation {
+        let known = OPERATIONS.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind);
+        return known.or(Some(Kind::Internal));
+    }
+    if let Some(method) = attrs.text(&["mcp.method.name"]) {
+        return Some(if method == "tools/call" { Kind::ToolCall } else { Kind::Internal });
+    }
+    let any = |keys: &[&str]| keys.iter().any(|k| attrs.has(k));
+    if any(&[
+        "gen_ai.tool.name",
+        "gen_ai.tool.call.id",
+        "gen_ai.tool.call.arguments",
+        "gen_ai.tool.call.result",
+    ]) {
+        return Some(Kind::ToolCall);
+    }
+    if any(&["gen_ai.retrieval.documents", "gen_ai.retrieval.query.text"]) {
+        return Some(Kind::Retrieval);
+    }
+    if any(&["gen_ai.embeddings.dimension.count"]) {
+        return Some(Kind::Embedding);
+    }
+    let framework = any(&["agent_name", "gen_ai.agent.name"]) || facts.span.name == "agent run";
+    let model = any(&[
+        "gen_ai.request.model",
+        "gen_ai.response.model",
+        "gen_ai.input.messages",
+        "gen_ai.output.messages",
+    ]);
+    if framework && !any(&["gen_ai.response.id", "gen_ai.response.model"]) {
+        return Some(Kind::Internal).filter(|_| facts.span.name != "agent run");
+    }
+    model.then_some(Kind::ModelCall)
+}
+
+fn names(facts: &Facts<'_>, operation: &mut Operation) {
+    let attrs = facts.attrs;
+    fill(&mut operation.agent_name, || attrs.text(&["gen_ai.agent.name"]));
+    fill(&mut operation.agent_name, || facts.span.name.strip_prefix("invoke_agent ").map(str::to_owned));
+    fill(&mut operation.agent_id, || attrs.text(&["gen_ai.agent.id"]));
+    fill(&mut operation.workflow_name, || attrs.text(&["gen_ai.workflow.name"]));
+    fill(&mut operation.provider, || provider(attrs));
+    fill(&mut operation.request_model, || attrs.text(&["gen_ai.request.model"]));
+    fill(&mut operation.response_model, || attrs.text(&["gen_ai.response.model"]));
+    fill(&mut operation.response_id, || attrs.text(&["gen_ai.response.id"]));
+}
+
+fn provider(attrs: &Attrs) -> Option<String> {
+    ["gen_ai.provider.name", "gen_ai.system"].iter().find_map(|key| {
+        let name = attrs.text(&[key])?.to_ascii_lowercase();
+        let current = PROVIDERS.iter().find(|(old, _)| *old == name).map(|(_, new)| (*new).to_owned());
+        Some(current.unwrap_or(name)).filter(|n| !FRAMEWORKS.contains(&n.as_str()))
+    })
+}
+
+fn request(attrs: &Attrs) -> Request {
+    Request {
+        temperature: attrs.float(&["gen_ai.request.temperature"]),
+        top_p: attrs.float(&["gen_ai.request.top_p"]),
+        max_tokens: attrs.int(&["gen_ai.request.max_tokens"]),
+        seed: attrs.int(&["gen_ai.request.seed", "gen_ai.openai.request.seed"]),
+        streamed: attrs.flag(&["gen_ai.request.stream", "gen_ai.request.is_stream", "gen_ai.is_streaming"]),
+    }
+}
+
+fn tool(facts: &Facts<'_>, operation: &mut Operation) {
+    let attrs = facts.attrs;
+    let tool = &mut operation.tool;
+    fill(&mut tool.name, || attrs.text(&["gen_ai.tool.name"]));
+    fill(&mut tool.name, || {
+        ["execute_tool ", "tools/call "]
+            .iter()
+            .find_map(|p| facts.span.name.strip_prefix(p))
+            .map(str::to_owned)
+    });
+    fill(&mut tool.call_id, || parse::call_id(attrs.first(&["gen_ai.tool.call.id", "gen_ai.tool.call_id"])));
+    let arguments = ["gen_ai.tool.call.arguments", "gen_ai.tool.args", "gen_ai.tool.input"];
+    fill_value(&mut tool.arguments, attrs.first(&arguments), &mut operation.issues);
+    let results = ["gen_ai.tool.call.result", "gen_ai.tool.output"];
+    // An empty result is a result.
+    let result = results.iter().find_map(|k| attrs.raw(k)).filter(|v| !v.is_null());
+    fill_value(&mut tool.result, result, &mut operation.issues);
+    let told = events::read(facts.events, &mut operation.issues);
+    let asked = told.input.value.iter().flat_map(|m| &m.parts).find_map(|p| match p {
+        Part::ToolCall { id, arguments, .. } => Some((id.clone(), arguments.clone())),
+        Part::ToolCallResponse { id, response, .. } => Some((id.clone(), response.clone())),
+        Part::Text { content, .. } => Some((None, content.clone().map(Value::from))),
+        _ => None,
+    });
+    let answered = told.output.value.iter().flat_map(|m| &m.parts).find_map(|p| match p {
+        Part::ToolCallResponse { id, response, .. } => Some((id.clone(), response.clone())),
+        Part::Text { content, .. } => Some((None, content.clone().map(Value::from))),
+        Part::Other(block) => Some((None, Some(Value::Object(block.clone())))),
+        _ => None,
+    });
+    for (found, slot) in [(asked, &mut tool.arguments), (answered, &mut tool.result)] {
+        if let Some((id, value)) = found {
+            fill(&mut tool.call_id, || id);
+            fill_value(slot, value.as_ref(), &mut operation.issues);
+        }
+    }
+    tool.is_output |=
+        tool.name.as_deref().is_some_and(|n| n == "final_result" || n.starts_with("final_result_"));
+}
+
+/// Attributes first; what they lack, or hold cut or redacted, comes from events.
+fn messages(facts: &Facts<'_>, operation: &mut Operation) {
+    let attrs = facts.attrs;
+    let issues = &mut operation.issues;
+    if operation.system_instructions.is_empty()
+        && let Some(system) = attrs.get("gen_ai.system_instructions")
+    {
+        operation.system_instructions = parse::parts(system, issues);
+    }
+    let side = |keys: &[&str], role: &str, issues: &mut Vec<Issue>| -> Content<Vec<Message>> {
+        attrs.first(keys).map(|v| parse::messages(v, role, issues)).unwrap_or_default()
+    };
+    prefer(&mut operation.input, side(&["gen_ai.input.messages"], "user", issues));
+    prefer(&mut operation.output, side(&["gen_ai.output.messages"], "assistant", issues));
+    let told = events::read(facts.events, issues);
+    prefer(&mut operation.input, told.input);
+    prefer(&mut operation.output, told.output);
+    if operation.system_instructions.is_empty() {
+        operation.system_instructions = told.system;
+    }
+    prefer(&mut operation.input, side(&["gen_ai.prompt"], "user", issues));
+    prefer(&mut operation.output, side(&["gen_ai.completion"], "assistant", issues));
+    for (key, content) in [
+        ("gen_ai.input.messages_ref", &mut operation.input),
+        ("gen_ai.output.messages_ref", &mut operation.output),
+    ] {
+        if content.value.is_empty() && attrs.has(key) {
+            content.state = ContentState::External;
+        }
+    }
+}
+
+/// A duration in nanoseconds; `None` for what no clock can have measured.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn nanos(value: f64) -> Option<u64> {
+    (value.is_finite() && (0.0..1e18).contains(&value)).then_some(value as u64)
+}

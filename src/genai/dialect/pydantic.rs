@@ -1,0 +1,67 @@
+//! Pydantic AI and Logfire, as far as they go beyond the convention.
+
+use serde_json::Value;
+
+use super::{Dialect, Facts, fill, fill_value};
+use crate::genai::{
+    attrs::Attrs,
+    events::prefer,
+    message::{Content, Message},
+    operation::{Issue, Kind, OpStatus, Operation},
+    parse,
+};
+
+/// The row of this dialect.
+pub(super) const DIALECT: Dialect = Dialect { name: "pydantic-ai", detect, read };
+
+fn detect(facts: &Facts<'_>) -> bool {
+    facts.scope == "pydantic-ai"
+        || facts.attrs.any_with_prefix("logfire.")
+        || facts.attrs.any_with_prefix("pydantic_ai.")
+}
+
+fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
+    let attrs = facts.attrs;
+    fill(&mut operation.agent_name, || attrs.text(&["agent_name"]));
+    fill(&mut operation.request_model, || attrs.text(&["model_name"]));
+    fill_value(&mut operation.tool.arguments, attrs.get("tool_arguments"), &mut operation.issues);
+    fill_value(&mut operation.tool.result, attrs.get("tool_response"), &mut operation.issues);
+    if let Some(events) = attrs.first(&["events", "all_messages_events"]) {
+        let (input, output) = from_events(events, &mut operation.issues);
+        prefer(&mut operation.input, input);
+        prefer(&mut operation.output, output);
+    }
+    if let Some(all) = attrs.get("pydantic_ai.all_messages") {
+        let mut all = parse::messages(all, "user", &mut operation.issues);
+        // The last message is the answer where the model gave it.
+        if all.value.last().is_some_and(|m| m.role == "assistant")
+            && let Some(answer) = all.value.pop()
+        {
+            prefer(&mut operation.output, Content { value: vec![answer], state: all.state });
+        }
+        prefer(&mut operation.input, all);
+    }
+    if let Some(result) = attrs.get("final_result") {
+        prefer(&mut operation.output, parse::messages(result, "assistant", &mut operation.issues));
+    }
+    if attrs.has("pydantic_ai.tool.deferral.name") {
+        operation.status = OpStatus::Interrupted;
+        operation.failure = None;
+    }
+    is_agent(attrs, &facts.span.name).then_some(Kind::Agent)
+}
+
+fn is_agent(attrs: &Attrs, name: &str) -> bool {
+    attrs.has("agent_name") && name == "agent run"
+}
+
+/// Logfire's first form: all message events as one JSON array in an attribute.
+fn from_events(events: &Value, issues: &mut Vec<Issue>) -> (Content<Vec<Message>>, Content<Vec<Message>>) {
+    let Value::Array(events) = crate::genai::state::open(events).value else { return Default::default() };
+    let choice = |e: &Value| e.get("event.name").and_then(Value::as_str) == Some("gen_ai.choice");
+    let (output, input): (Vec<_>, Vec<_>) = events.into_iter().partition(choice);
+    (
+        parse::messages(&Value::Array(input), "user", issues),
+        parse::messages(&Value::Array(output), "assistant", issues),
+    )
+}

@@ -1,0 +1,191 @@
+//! Content that comes in events: span events and log records of every era (`dialects.md` 1.6).
+
+use serde_json::{Map, Value};
+
+use super::{
+    attrs::{Attrs, to_json},
+    message::{Content, ContentState, Message, Part},
+    operation::Issue,
+    parse,
+};
+use crate::otlp::record::Record;
+
+/// The convention's event that carries a whole operation.
+pub const DETAILS: &str = "gen_ai.client.inference.operation.details";
+
+/// One event of a span, wherever it was carried.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// `gen_ai.user.message` and its like.
+    pub name: String,
+    /// Its attributes.
+    pub attrs: Attrs,
+    /// The log record's body; null for a span event.
+    pub body: Value,
+    time: u64,
+    from_log: bool,
+    tie: [u8; 32],
+}
+
+/// What the events of one operation say.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Messages before the answer.
+    pub input: Content<Vec<Message>>,
+    /// The answer: one message a choice.
+    pub output: Content<Vec<Message>>,
+    /// System instructions of the details events.
+    pub system: Vec<Part>,
+}
+
+/// The events of `span` in their own order, then those of `logs` by time; the order of `logs` does not matter.
+pub fn collect(span: &Record, logs: &[&Record]) -> Vec<Event> {
+    let of_span = span.as_span().into_iter().flat_map(|s| &s.events).map(|e| Event {
+        name: e.name.clone(),
+        attrs: Attrs::new(&e.attributes),
+        body: Value::Null,
+        time: e.time_unix_nano,
+        from_log: false,
+        tie: [0; 32],
+    });
+    let mut events: Vec<_> = of_span.chain(logs.iter().filter_map(|l| of_log(l))).collect();
+    events.sort_by_key(|e| (e.from_log, e.time, last_if_choice(&e.name), e.tie));
+    events.dedup_by(|a, b| a.from_log && b.from_log && a.tie == b.tie);
+    events
+}
+
+/// The event that a log record is; `None` when it has no name that the convention knows.
+pub fn of_log(record: &Record) -> Option<Event> {
+    let log = record.as_log()?;
+    let attrs = Attrs::new(&log.attributes);
+    let body = log.body.as_ref().map_or(Value::Null, |b| to_json(b, 0));
+    let named =
+        Some(log.event_name.clone()).filter(|n| !n.is_empty()).or_else(|| attrs.text(&["event.name"]));
+    let name = named.or_else(|| body.as_str().map(str::to_owned)).filter(|n| n.starts_with("gen_ai."))?;
+    let time = if log.time_unix_nano > 0 { log.time_unix_nano } else { log.observed_time_unix_nano };
+    Some(Event { name, attrs, body, time, from_log: true, tie: record.hash.0 })
+}
+
+/// What `events` tell of the messages. Span events win; logs fill the sides that they left empty.
+pub fn read(events: &[Event], issues: &mut Vec<Issue>) -> Told {
+    let mut told = Told::default();
+    for from_log in [false, true] {
+        let one = read_carrier(events.iter().filter(|e| e.from_log == from_log), issues);
+        prefer(&mut told.input, one.input);
+        prefer(&mut told.output, one.output);
+        if told.system.is_empty() {
+            told.system = one.system;
+        }
+    }
+    told
+}
+
+/// Takes `other` when `content` is missing, or is less than whole and `other` is whole.
+pub fn prefer(content: &mut Content<Vec<Message>>, other: Content<Vec<Message>>) {
+    let damaged = content.state != ContentState::Captured && other.state == ContentState::Captured;
+    if content.value.is_empty() || damaged && !other.value.is_empty() {
+        *content = other;
+    }
+}
+
+fn read_carrier<'a>(events: impl Iterator<Item = &'a Event>, issues: &mut Vec<Issue>) -> Told {
+    let mut told = Told::default();
+    let mut details = Told::default();
+    for event in events {
+        match event.name.as_str() {
+            DETAILS => {
+                let side = |key: &str, role: &str, issues: &mut Vec<Issue>| {
+                    let value = event.attrs.get(key).or_else(|| event.body.get(key));
+                    value.map(|v| parse::messages(v, role, issues)).filter(|c| !c.value.is_empty())
+                };
+                if let Some(input) = side("gen_ai.input.messages", "user", issues) {
+                    details.input = input;
+                }
+                if let Some(output) = side("gen_ai.output.messages", "assistant", issues) {
+                    details.output = output;
+                }
+                let key = "gen_ai.system_instructions";
+                if let Some(system) = event.attrs.get(key).or_else(|| event.body.get(key)) {
+                    details.system = parse::parts(system, issues);
+                }
+            }
+            "gen_ai.choice" => append(&mut told.output, event, "assistant", issues),
+            "gen_ai.system.message" => append(&mut told.input, event, "system", issues),
+            "gen_ai.user.message" => append(&mut told.input, event, "user", issues),
+            "gen_ai.assistant.message" => append(&mut told.input, event, "assistant", issues),
+            "gen_ai.tool.message" => append(&mut told.input, event, "tool", issues),
+            "gen_ai.content.prompt" => append_text(&mut told.input, event, "gen_ai.prompt", "user", issues),
+            "gen_ai.content.completion" => {
+                append_text(&mut told.output, event, "gen_ai.completion", "assistant", issues);
+            }
+            _ => {}
+        }
+    }
+    prefer(&mut details.input, told.input);
+    prefer(&mut details.output, told.output);
+    details
+}
+
+fn append_text(
+    side: &mut Content<Vec<Message>>,
+    event: &Event,
+    key: &str,
+    role: &str,
+    issues: &mut Vec<Issue>,
+) {
+    if let Some(value) = event.attrs.get(key) {
+        join(side, parse::messages(value, role, issues));
+    }
+}
+
+/// The message that one message event is. Body and attributes are read alike: some SDKs flatten one into the other.
+fn append(side: &mut Content<Vec<Message>>, event: &Event, role: &str, issues: &mut Vec<Issue>) {
+    let mut object = match &event.body {
+        Value::Object(body) => body.clone(),
+        Value::String(text) => match super::state::open(&event.body).value {
+            Value::Object(body) => body,
+            _ if text.starts_with("gen_ai.") => Map::new(),
+            _ => Map::from_iter([("content".to_owned(), event.body.clone())]),
+        },
+        _ => Map::new(),
+    };
+    for key in ["role", "content", "message", "tool_calls", "id", "finish_reason", "parts"] {
+        if let Some(value) = event.attrs.get(key)
+            && !object.contains_key(key)
+        {
+            let opened = if key == "tool_calls" { super::state::open(value).value } else { value.clone() };
+            let _ = object.insert(key.to_owned(), opened);
+        }
+    }
+    if let Some(content) = event.attrs.get("gen_ai.event.content") {
+        return join(side, parse::messages(content, role, issues));
+    }
+    if object.is_empty() {
+        return;
+    }
+    // The event's name says the role; a tool's answer may come under the role of the one who sends it.
+    if role != "assistant" || !object.contains_key("role") {
+        let _ = object.insert("role".to_owned(), Value::from(role));
+    }
+    let has_content = ["content", "message", "tool_calls", "parts"].iter().any(|k| object.contains_key(*k));
+    if !has_content {
+        let _ = object.insert("parts".to_owned(), serde_json::json!([{"type": "text"}]));
+    }
+    join(side, parse::messages(&Value::Object(object), role, issues));
+}
+
+fn join(side: &mut Content<Vec<Message>>, more: Content<Vec<Message>>) {
+    if more.value.is_empty() {
+        return;
+    }
+    side.state = if side.value.is_empty() { more.state } else { super::state::worse(side.state, more.state) };
+    side.value.extend(more.value);
+}
+
+fn last_if_choice(name: &str) -> u8 {
+    match name {
+        "gen_ai.system.message" => 0,
+        "gen_ai.choice" => 2,
+        _ => 1,
+    }
+}

@@ -1,0 +1,93 @@
+//! Messages by content, so that a history that every model call repeats is stored once.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
+
+use serde_json::Value;
+
+use super::model::RunMessage;
+use crate::genai::message::Message;
+
+/// The messages of a run, in order of first use.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    list: Vec<RunMessage>,
+    by_hash: HashMap<[u8; 32], u32>,
+}
+
+impl Messages {
+    /// The index of `message`, which step `step_index` uses.
+    pub(super) fn intern(&mut self, mut message: Message, step_index: u32) -> u32 {
+        message.finish_reason = None;
+        let hash = hash(&message);
+        let next = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        match self.by_hash.entry(hash) {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                let _ = entry.insert(next);
+                self.list.push(RunMessage { hash, message: Arc::new(message), first_step_index: step_index });
+                next
+            }
+        }
+    }
+
+    /// The messages themselves.
+    pub(super) fn into_list(self) -> Vec<RunMessage> {
+        self.list
+    }
+}
+
+/// JSON with the keys of every object in order: equal values give equal text.
+pub(super) fn canonical(value: &Value) -> String {
+    let mut text = String::new();
+    write(value, &mut text);
+    text
+}
+
+/// BLAKE3 over role, name and parts in canonical JSON.
+fn hash(message: &Message) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    let mut part = |text: &str| {
+        let _ = hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    };
+    part(&message.role);
+    // An absent name and an empty one are told apart by the number of parts.
+    if let Some(name) = &message.name {
+        part(name);
+    }
+    part(&canonical(&serde_json::to_value(&message.parts).unwrap_or_default()));
+    *hasher.finalize().as_bytes()
+}
+
+/// Recursion is bounded: the receiver keeps values nested deeper than its limit as opaque bytes.
+fn write(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<_> = map.iter().collect();
+            keys.sort_by_key(|(key, _)| *key);
+            text.push('{');
+            for (n, (key, value)) in keys.into_iter().enumerate() {
+                if n > 0 {
+                    text.push(',');
+                }
+                text.push_str(&Value::from(key.as_str()).to_string());
+                text.push(':');
+                write(value, text);
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for (n, value) in items.iter().enumerate() {
+                if n > 0 {
+                    text.push(',');
+                }
+                write(value, text);
+            }
+            text.push(']');
+        }
+        scalar => text.push_str(&scalar.to_string()),
+    }
+}

@@ -1,0 +1,6 @@
+//! Assembly against records that a small reader understands, so that what fails here is assembly.
+
+mod assembly;
+mod build;
+mod captures;
+mod properties;

@@ -1,0 +1,298 @@
+//! Reading: a run, a list of runs, records. Always current: what is hot or pending is assembled for the reader.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Error, Mode, RunRow, Store,
+    derive::{Now, settled},
+    tenant::{Listed, Tenant, View, stored_records, trace_of},
+};
+use crate::{
+    otlp::record::{Record, TraceId},
+    run::{self, Run, Settled},
+    tenant::TenantId,
+};
+
+/// Assembled runs of a list are used again for this long when nothing arrived; time may settle a run meanwhile.
+const LIST_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// A run, or where it is now.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// The run itself.
+    Run(Arc<Run>),
+    /// The id is an old one; the run has this one.
+    Alias(String),
+}
+
+/// A page of a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// In the list's order.
+    pub items: Vec<T>,
+    /// Gives the next page; `None` on the last one.
+    pub next_cursor: Option<String>,
+}
+
+/// Which runs to list; every member that is given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunFilter {
+    /// `running`, `completed`, `failed`, `interrupted` or `abandoned`.
+    pub status: Option<String>,
+    /// An agent of the run.
+    pub agent: Option<String>,
+    /// A model of the run.
+    pub model: Option<String>,
+    /// A tool of the run.
+    pub tool: Option<String>,
+    /// Its conversation.
+    pub conversation: Option<String>,
+    /// Started at or after this moment (RFC 3339).
+    pub from: Option<String>,
+    /// Started before this moment (RFC 3339).
+    pub to: Option<String>,
+    /// `complete`, `partial` or `none`.
+    pub replayability: Option<String>,
+    /// A part of the id, of an agent's, tool's or model's name, or of the conversation; case does not matter.
+    pub q: Option<String>,
+}
+
+impl Store {
+    /// The run with this id; `None` when no record names it.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub fn run(&self, tenant: &TenantId, id: &str) -> Result<Option<Found>, Error> {
+        let Some((records, runs)) = self.runs_with(tenant, id)? else { return Ok(None) };
+        drop(records);
+        if let Some(run) = runs.iter().find(|r| r.run_id == id) {
+            return Ok(Some(Found::Run(run.clone())));
+        }
+        Ok(runs.iter().find(|r| r.aliases.iter().any(|a| a == id)).map(|r| Found::Alias(r.run_id.clone())))
+    }
+
+    /// The records of the run with this id: those of its traces, and the checkpoints posted for it.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub fn run_records(&self, tenant: &TenantId, id: &str) -> Result<Vec<Arc<Record>>, Error> {
+        let Some((mut records, runs)) = self.runs_with(tenant, id)? else { return Ok(Vec::new()) };
+        let run = runs.iter().find(|r| r.run_id == id || r.aliases.iter().any(|a| a == id));
+        let Some(run) = run else { return Ok(Vec::new()) };
+        let traces: BTreeSet<TraceId> = run.trace_ids.iter().copied().collect();
+        records.retain(|r| traces.contains(&r.trace_id()) || traces.is_empty());
+        Ok(ordered(records))
+    }
+
+    /// The records of a trace; none when nothing arrived under it.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub fn trace_records(&self, tenant: &TenantId, trace: TraceId) -> Result<Vec<Arc<Record>>, Error> {
+        let Some(tenant) = self.inner.known_tenant(tenant) else { return Ok(Vec::new()) };
+        Ok(ordered(records_of(&tenant, |_| BTreeSet::from([trace]))?.records))
+    }
+
+    /// All records of the tenant, by trace. Holds them in memory.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub fn all_records(&self, tenant: &TenantId) -> Result<Vec<Arc<Record>>, Error> {
+        let Some(tenant) = self.inner.known_tenant(tenant) else { return Ok(Vec::new()) };
+        let all = |view: &mut View| {
+            let stored = view.tables.spans.all_keys().map(|k| trace_of(k));
+            stored.chain(view.hot.records.keys().copied()).collect()
+        };
+        Ok(ordered(records_of(&tenant, all)?.records))
+    }
+
+    /// Runs that match, newest first.
+    ///
+    /// # Errors
+    /// [`Error::Cursor`], or when a table cannot be read.
+    pub fn runs(
+        &self,
+        tenant: &TenantId,
+        filter: &RunFilter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<RunRow>, Error> {
+        let after = cursor.map(place_of_cursor).transpose()?;
+        let Some(tenant) = self.inner.known_tenant(tenant) else {
+            return Ok(Page { items: Vec::new(), next_cursor: None });
+        };
+        let live = self.live_runs(&tenant)?;
+        let mut rows: Vec<RunRow> = live.iter().map(|run| RunRow::of(run)).collect();
+        {
+            let view = tenant.view.lock();
+            let covered = view.listed.as_ref().map(|l| l.traces.clone()).unwrap_or_default();
+            let rest = view.rows.values().filter(|row| row.traces().all(|t| !covered.contains(&t)));
+            rows.extend(rest.cloned());
+        }
+        rows.retain(|row| matches(row, filter));
+        rows.sort_by_cached_key(|row| std::cmp::Reverse(row.place()));
+        let start = after.map_or(0, |after| rows.partition_point(|row| row.place() >= after));
+        let mut items: Vec<RunRow> = rows.into_iter().skip(start).take(limit.saturating_add(1)).collect();
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let next_cursor = items.last().filter(|_| more).map(|row| cursor_of(&row.place()));
+        Ok(Page { items, next_cursor })
+    }
+
+    /// Records and runs of everything that belongs together with the run `id`.
+    #[allow(clippy::type_complexity)]
+    fn runs_with(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Option<(Vec<Arc<Record>>, Vec<Arc<Run>>)>, Error> {
+        let Some(tenant) = self.inner.known_tenant(tenant) else { return Ok(None) };
+        let together = |view: &mut View| {
+            let mut from: BTreeSet<TraceId> = view.stored.traces(&format!("run:{id}")).collect();
+            from.extend(view.hot.linked().traces(&format!("run:{id}")));
+            from.extend(
+                view.rows
+                    .values()
+                    .filter(|r| r.run_id == id || r.aliases.iter().any(|a| a == id))
+                    .flat_map(RunRow::traces),
+            );
+            // A run that no producer named has its trace's id; one of loose logs is found among them.
+            from.extend(id.parse::<TraceId>().ok());
+            if from.is_empty() {
+                let _ = from.insert(TraceId::default());
+            }
+            view.closure(from)
+        };
+        let Taken { records, settled, .. } = records_of(&tenant, together)?;
+        if records.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(self.assemble(records, settled)))
+    }
+
+    /// `known` are traces that the tables hold as settled; time may have settled others since.
+    fn assemble(
+        &self,
+        records: Vec<Arc<Record>>,
+        known: BTreeSet<TraceId>,
+    ) -> (Vec<Arc<Record>>, Vec<Arc<Run>>) {
+        let runs = match self.inner.mode {
+            Mode::ReadOnly => run::assemble(&records, Settled::All),
+            Mode::ReadWrite => {
+                let mut settled = settled(&records, self.inner.now(), &self.inner.settings);
+                settled.extend(known);
+                run::assemble(&records, Settled::Traces(&settled))
+            }
+        };
+        let _ = self.inner.metrics.runs_assembled.inc_by(runs.len() as u64);
+        (records, runs.into_iter().map(Arc::new).collect())
+    }
+
+    /// Runs whose newest state is not in the tables: of hot and pending traces, and of runs that time has settled.
+    pub(super) fn live_runs(&self, tenant: &Tenant) -> Result<Vec<Arc<Run>>, Error> {
+        let now = self.inner.clock.monotonic();
+        let generation = {
+            let view = tenant.view.lock();
+            if let Some(listed) =
+                view.listed.as_ref().filter(|l| l.generation == view.generation && l.until > now)
+            {
+                return Ok(listed.runs.clone());
+            }
+            view.generation
+        };
+        let at = if self.inner.mode == Mode::ReadOnly { Now::ALL_SETTLED } else { self.inner.now() };
+        let live = |view: &mut View| {
+            let mut from = view.hot.live();
+            from.extend(self.inner.due(view.rows.values(), at));
+            view.closure(from)
+        };
+        let Taken { traces, records, settled } = records_of(tenant, live)?;
+        let (_, runs) = self.assemble(records, settled);
+        let mut view = tenant.view.lock();
+        view.listed = Some(Listed { generation, until: now + LIST_AGE_MAX, traces, runs: runs.clone() });
+        Ok(runs)
+    }
+
+    /// True while the folder takes records.
+    pub fn is_ready(&self) -> bool {
+        !self.inner.stop.load(Ordering::SeqCst)
+            && !self.inner.wal.as_ref().is_some_and(crate::wal::Wal::is_poisoned)
+    }
+}
+
+/// What a reader took at one moment.
+struct Taken {
+    traces: BTreeSet<TraceId>,
+    records: Vec<Arc<Record>>,
+    /// Of the traces, those that the tables hold as settled and that nothing was added to since.
+    settled: BTreeSet<TraceId>,
+}
+
+/// The records of the traces that `choose` names, hot and stored, each version once. Hot records and the list of files
+/// are taken under one lock, so that a flush in between hides nothing.
+fn records_of(tenant: &Tenant, choose: impl FnOnce(&mut View) -> BTreeSet<TraceId>) -> Result<Taken, Error> {
+    let (traces, hot, spans, settled) = {
+        let mut view = tenant.view.lock();
+        let traces = choose(&mut view);
+        let hot: Vec<Arc<Record>> =
+            traces.iter().filter_map(|t| view.hot.records.get(t)).flatten().cloned().collect();
+        let live = view.hot.live();
+        let rows = view.rows.values().filter(|row| row.settled).flat_map(RunRow::traces);
+        let settled = rows.filter(|t| traces.contains(t) && !live.contains(t)).collect();
+        (traces, hot, view.tables.spans.clone(), settled)
+    };
+    let mut records = stored_records(&spans, &traces)?;
+    let there: BTreeSet<_> = records.iter().map(|r| r.hash).collect();
+    records.extend(hot.into_iter().filter(|r| !there.contains(&r.hash)));
+    Ok(Taken { traces, records, settled })
+}
+
+/// By trace, start and id, so that an export does not depend on the way the records took.
+fn ordered(mut records: Vec<Arc<Record>>) -> Vec<Arc<Record>> {
+    records.sort_by_cached_key(|r| {
+        let start =
+            r.as_span().map(|s| s.start_time_unix_nano).or_else(|| r.as_log().map(|l| l.time_unix_nano));
+        (r.trace_id(), r.as_span().is_none(), start, r.span_id(), r.hash)
+    });
+    records
+}
+
+fn matches(row: &RunRow, filter: &RunFilter) -> bool {
+    let same = |want: &Option<String>, have: &str| want.as_ref().is_none_or(|w| w == have);
+    let among = |want: &Option<String>, have: &[String]| want.as_ref().is_none_or(|w| have.contains(w));
+    let moment =
+        |text: &str| chrono::DateTime::parse_from_rfc3339(text).ok().and_then(|t| t.timestamp_nanos_opt());
+    let started = row.start_ns();
+    let words = || {
+        let names = row.agents.iter().chain(&row.tools).chain(&row.models).chain(&row.conversation);
+        names
+            .chain([&row.run_id])
+            .any(|n| filter.q.as_ref().is_none_or(|q| n.to_lowercase().contains(&q.to_lowercase())))
+    };
+    same(&filter.status, &row.status)
+        && same(&filter.replayability, &row.replayability)
+        && among(&filter.agent, &row.agents)
+        && among(&filter.model, &row.models)
+        && among(&filter.tool, &row.tools)
+        && filter.conversation.as_ref().is_none_or(|c| row.conversation.as_ref() == Some(c))
+        && filter.from.as_ref().is_none_or(|t| moment(t).is_some_and(|t| started >= t))
+        && filter.to.as_ref().is_none_or(|t| moment(t).is_some_and(|t| started < t))
+        && (filter.q.is_none() || words())
+}
+
+fn cursor_of((start, id): &(i64, String)) -> String {
+    hex::encode(format!("{start}:{id}"))
+}
+
+fn place_of_cursor(cursor: &str) -> Result<(i64, String), Error> {
+    let text = hex::decode(cursor).ok().and_then(|b| String::from_utf8(b).ok()).ok_or(Error::Cursor)?;
+    let (start, id) = text.split_once(':').ok_or(Error::Cursor)?;
+    Ok((start.parse().map_err(|_| Error::Cursor)?, id.to_owned()))
+}

@@ -1,0 +1,331 @@
+//! One tenant: its hot records, its tables, the flush from one to the other.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+use super::{
+    links::{Links, closure},
+    object::Objects,
+    rows::{
+        runs::RunRow,
+        spans::{SpanRow, row_id},
+    },
+    schema::Table,
+    table::{self, TenantTable},
+};
+use crate::{
+    otlp::record::{Record, RecordHash, TraceId},
+    run::{self, Run},
+    tenant::TenantId,
+};
+
+/// What one record takes in memory beside its content; an estimate.
+const RECORD_OVERHEAD_BYTES: usize = 600;
+
+/// One tenant. `work` is held through a flush or a derivation; `view` is held shortly, and a commit is made under it.
+pub(super) struct Tenant {
+    pub(super) id: TenantId,
+    pub(super) work: Mutex<()>,
+    pub(super) view: Mutex<View>,
+}
+
+/// What a reader sees at one moment.
+pub(super) struct View {
+    pub(super) tables: Tables,
+    pub(super) hot: Hot,
+    /// The `runs` table, by run id.
+    pub(super) rows: BTreeMap<String, RunRow>,
+    /// Links of the runs in `rows`.
+    pub(super) stored: Links,
+    /// Runs assembled for lists, until something changes.
+    pub(super) listed: Option<Listed>,
+    /// Counts changes of what a reader would see.
+    pub(super) generation: u64,
+}
+
+pub(super) struct Listed {
+    pub(super) generation: u64,
+    pub(super) until: Duration,
+    pub(super) traces: BTreeSet<TraceId>,
+    pub(super) runs: Vec<Arc<Run>>,
+}
+
+/// The five tables.
+#[derive(Clone, Debug)]
+pub(super) struct Tables {
+    pub(super) spans: TenantTable,
+    pub(super) messages: TenantTable,
+    pub(super) checkpoints: TenantTable,
+    pub(super) run_steps: TenantTable,
+    pub(super) runs: TenantTable,
+}
+
+impl Tables {
+    pub(super) fn all(&self) -> [&TenantTable; 5] {
+        [&self.spans, &self.messages, &self.checkpoints, &self.run_steps, &self.runs]
+    }
+
+    pub(super) fn get(&self, table: Table) -> &TenantTable {
+        match table {
+            Table::Spans => &self.spans,
+            Table::Messages => &self.messages,
+            Table::Checkpoints => &self.checkpoints,
+            Table::RunSteps => &self.run_steps,
+            Table::Runs => &self.runs,
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, table: Table) -> &mut TenantTable {
+        match table {
+            Table::Spans => &mut self.spans,
+            Table::Messages => &mut self.messages,
+            Table::Checkpoints => &mut self.checkpoints,
+            Table::RunSteps => &mut self.run_steps,
+            Table::Runs => &mut self.runs,
+        }
+    }
+}
+
+/// Records that are not in `spans` yet, and traces whose runs are not derived yet.
+#[derive(Default)]
+pub(super) struct Hot {
+    pub(super) records: BTreeMap<TraceId, Vec<Arc<Record>>>,
+    hashes: HashSet<RecordHash>,
+    pub(super) bytes: usize,
+    /// The last frame that was applied; `None` before the first.
+    pub(super) seq: Option<u64>,
+    /// When the oldest record came, on the monotonic clock.
+    pub(super) oldest: Option<Duration>,
+    /// Traces in `spans` whose runs are not derived yet.
+    pub(super) pending: BTreeSet<TraceId>,
+    links: Links,
+    /// Traces whose links do not know their newest records yet.
+    unlinked: BTreeSet<TraceId>,
+}
+
+impl Hot {
+    /// Takes the records of a frame. A copy of a hot record is dropped here, one of a stored record at the flush.
+    pub(super) fn take(&mut self, seq: u64, records: Vec<Record>, now: Duration) {
+        self.seq = Some(seq);
+        for record in records {
+            if !self.hashes.insert(record.hash) {
+                continue;
+            }
+            let _ = self.oldest.get_or_insert(now);
+            let trace = record.trace_id();
+            self.bytes += size(&record);
+            let _ = self.unlinked.insert(trace);
+            self.records.entry(trace).or_default().push(Arc::new(record));
+        }
+    }
+
+    /// Forgets records of frames up to `seq`; their traces wait for their derivation.
+    fn flushed(&mut self, seq: u64, now: Duration) {
+        let Self { records, hashes, bytes, pending, .. } = self;
+        records.retain(|trace, of_trace| {
+            of_trace.retain(|r| {
+                let keep = r.seq > seq;
+                if !keep {
+                    let _ = hashes.remove(&r.hash);
+                    *bytes = bytes.saturating_sub(size(r));
+                    let _ = pending.insert(*trace);
+                }
+                keep
+            });
+            !of_trace.is_empty()
+        });
+        self.oldest = (!self.records.is_empty()).then_some(now);
+    }
+
+    /// Traces whose newest state is not in the derived tables.
+    pub(super) fn live(&self) -> BTreeSet<TraceId> {
+        self.records.keys().chain(&self.pending).copied().collect()
+    }
+
+    /// Links of live traces, with those of the newest records worked out.
+    pub(super) fn linked(&mut self) -> &Links {
+        for trace in std::mem::take(&mut self.unlinked) {
+            let records = self.records.get(&trace).map(Vec::as_slice).unwrap_or_default();
+            self.links.add(trace, run::join_keys(records));
+        }
+        &self.links
+    }
+
+    /// The derived tables know these traces now.
+    pub(super) fn derived(&mut self, traces: &BTreeSet<TraceId>) {
+        for trace in traces {
+            let _ = self.pending.remove(trace);
+            if !self.records.contains_key(trace) {
+                self.links.remove(*trace);
+            }
+        }
+    }
+
+    /// Traces that `spans` got before this process began, with their records.
+    pub(super) fn recover_pending(&mut self, traces: BTreeSet<TraceId>, records: &[Arc<Record>]) {
+        let mut by_trace: BTreeMap<TraceId, Vec<Arc<Record>>> = BTreeMap::new();
+        for record in records {
+            by_trace.entry(record.trace_id()).or_default().push(record.clone());
+        }
+        for (trace, records) in by_trace {
+            self.links.add(trace, run::join_keys(&records));
+        }
+        self.pending.extend(traces);
+    }
+}
+
+fn size(record: &Record) -> usize {
+    use crate::otlp::record::Body;
+    use prost::Message;
+    let content = match &record.body {
+        Body::Span(span) => span.encoded_len(),
+        Body::Log(log) => log.encoded_len(),
+        Body::Checkpoint(c) => c.state.as_ref().map_or(0, |s| s.to_string().len()),
+    };
+    content + RECORD_OVERHEAD_BYTES
+}
+
+impl View {
+    /// Traces that belong together with `from`, stored and hot.
+    pub(super) fn closure(&mut self, from: impl IntoIterator<Item = TraceId>) -> BTreeSet<TraceId> {
+        let Self { hot, stored, .. } = self;
+        closure(from, &[stored, hot.linked()])
+    }
+
+    pub(super) fn changed(&mut self) {
+        self.generation += 1;
+        self.listed = None;
+    }
+
+    /// Puts a run's row in its place.
+    pub(super) fn insert_row(&mut self, row: RunRow) {
+        for trace in row.traces() {
+            self.stored.add(trace, row.join_keys.iter().cloned().chain([format!("run:{}", row.run_id)]));
+        }
+        let _ = self.rows.insert(row.run_id.clone(), row);
+    }
+
+    pub(super) fn remove_row(&mut self, run_id: &str) {
+        if let Some(row) = self.rows.remove(run_id) {
+            for trace in row.traces() {
+                self.stored.remove(trace);
+            }
+        }
+    }
+
+    /// Ids of stored runs that have one of `traces`.
+    pub(super) fn runs_of(&self, traces: &BTreeSet<TraceId>) -> BTreeSet<String> {
+        let touched = self.rows.values().filter(|row| row.traces().any(|t| traces.contains(&t)));
+        touched.map(|row| row.run_id.clone()).collect()
+    }
+}
+
+impl Tenant {
+    pub(super) fn open(objects: &Objects, id: TenantId, read_only: bool) -> Result<Self, table::Error> {
+        let open = |table| TenantTable::open(objects.clone(), id.clone(), table, read_only);
+        let tables = Tables {
+            spans: open(Table::Spans)?,
+            messages: open(Table::Messages)?,
+            checkpoints: open(Table::Checkpoints)?,
+            run_steps: open(Table::RunSteps)?,
+            runs: open(Table::Runs)?,
+        };
+        let mut view = View {
+            tables,
+            hot: Hot::default(),
+            rows: BTreeMap::new(),
+            stored: Links::default(),
+            listed: None,
+            generation: 0,
+        };
+        for path in view.tables.runs.state.files.keys().cloned().collect::<Vec<_>>() {
+            for row in view.tables.runs.read::<serde_json::Value>(&path, None)? {
+                view.insert_row(RunRow::from_row(row)?);
+            }
+        }
+        let tenant = Self { id, work: Mutex::new(()), view: Mutex::new(view) };
+        tenant.recover_pending()?;
+        Ok(tenant)
+    }
+
+    /// Traces whose records were flushed and whose runs were not derived when the process ended.
+    fn recover_pending(&self) -> Result<(), table::Error> {
+        let mut view = self.view.lock();
+        let derived = view.tables.runs.txn("derive").and_then(|v| u64::try_from(v).ok()).unwrap_or_default();
+        let keys = view.tables.spans.keys_added_since(derived)?;
+        let traces: BTreeSet<TraceId> = keys.iter().map(|k| trace_of(k)).collect();
+        let records = stored_records(&view.tables.spans, &traces)?;
+        view.hot.recover_pending(traces, &records);
+        Ok(())
+    }
+
+    /// Writes the hot records to `spans`. Returns the last frame that the table holds now.
+    ///
+    /// Exactly once: the commit carries the frame's number, and what the table holds already is dropped before. One
+    /// node writes a tenant's table, so nothing can come in between.
+    pub(super) fn flush(&self, node: &str, now_ms: i64, now: Duration) -> Result<Option<u64>, table::Error> {
+        let _work = self.work.lock();
+        let (spans, seq, mut records) = {
+            let view = self.view.lock();
+            let Some(seq) = view.hot.seq else { return Ok(None) };
+            let records: Vec<Arc<Record>> = view.hot.records.values().flatten().cloned().collect();
+            (view.tables.spans.clone(), seq, records)
+        };
+        let traces: BTreeSet<TraceId> = records.iter().map(|r| r.trace_id()).collect();
+        let there: HashSet<RecordHash> = stored_records(&spans, &traces)?.iter().map(|r| r.hash).collect();
+        records.retain(|r| !there.contains(&r.hash));
+        let app = format!("wal/{node}");
+        let commit_id = row_id(&self.id, &app, &[&seq.to_string()]);
+        let mut add = None;
+        if !records.is_empty() {
+            let mut rows: Vec<SpanRow> = records.iter().map(|r| SpanRow::new(&self.id, r)).collect();
+            rows.sort_by_cached_key(|r| {
+                (r.trace_id.clone(), r.start_time_unix_nano, r.span_id.clone(), r.id.clone())
+            });
+            let keys = rows.iter().map(|r| r.trace_id.clone()).collect();
+            add = Some((spans.write(&rows, &commit_id, now_ms)?, keys));
+        }
+        let mut view = self.view.lock();
+        let txns = [(app, i64::try_from(seq).unwrap_or(i64::MAX))];
+        let _ = view.tables.spans.commit(&commit_id, &txns, add, &BTreeSet::new(), now_ms)?;
+        view.hot.flushed(seq, now);
+        view.changed();
+        Ok(Some(seq))
+    }
+}
+
+/// The trace of a key of `spans`.
+pub(super) fn trace_of(key: &str) -> TraceId {
+    key.parse().unwrap_or_default()
+}
+
+/// The records of these traces in `spans`, each version once.
+pub(super) fn stored_records(
+    spans: &TenantTable,
+    traces: &BTreeSet<TraceId>,
+) -> Result<Vec<Arc<Record>>, table::Error> {
+    let mut keys: BTreeSet<String> = traces.iter().map(ToString::to_string).collect();
+    if traces.contains(&TraceId::default()) {
+        // Records outside any trace stand under the id as it was sent, which may be empty.
+        let _ = keys.insert(String::new());
+    }
+    let mut records = Vec::new();
+    let mut seen = HashSet::new();
+    for path in spans.files_with(&keys) {
+        for row in spans.read::<SpanRow>(&path, Some(&keys))? {
+            if !keys.contains(&row.trace_id) {
+                continue;
+            }
+            let record = row.to_record()?;
+            if seen.insert(record.hash) {
+                records.push(Arc::new(record));
+            }
+        }
+    }
+    Ok(records)
+}

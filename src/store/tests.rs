@@ -1,0 +1,214 @@
+use std::collections::BTreeSet;
+
+use opentelemetry_proto::tonic::{
+    collector::trace::v1::ExportTraceServiceRequest,
+    common::v1::{AnyValue, KeyValue, any_value::Value as Any},
+    trace::v1::{ResourceSpans, ScopeSpans, Span},
+};
+use prost::Message;
+
+use super::*;
+use crate::{
+    clock::ManualClock,
+    otlp::record::{RecordHash, TraceId},
+};
+
+fn open(path: &Path, clock: &Arc<ManualClock>) -> Result<Arc<Store>, Error> {
+    Store::open(path, Default::default(), Default::default(), clock.clone(), Arc::default(), Mode::ReadWrite)
+}
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(1_800_000_000_000_000_000))
+}
+
+/// A span of trace `t`: the root agent for 1, a model call for others.
+fn span(t: u8, s: u8) -> Span {
+    let text = |value: &str| Some(AnyValue { value: Some(Any::StringValue(value.into())) });
+    let pair =
+        |key: &str, value: &str| KeyValue { key: key.into(), value: text(value), ..KeyValue::default() };
+    let root = s == 1;
+    Span {
+        trace_id: vec![t; 16],
+        span_id: vec![s; 8],
+        parent_span_id: if root { Vec::new() } else { vec![1; 8] },
+        name: "s".into(),
+        start_time_unix_nano: 1_790_000_000_000_000_000 + u64::from(s) * 1000,
+        end_time_unix_nano: 1_790_000_000_000_000_500 + u64::from(s) * 1000,
+        attributes: vec![
+            pair("gen_ai.operation.name", if root { "invoke_agent" } else { "chat" }),
+            pair("gen_ai.request.model", "m"),
+            pair(
+                "gen_ai.output.messages",
+                r#"[{"role":"assistant","parts":[{"type":"text","content":"hi"}]}]"#,
+            ),
+        ],
+        ..Span::default()
+    }
+}
+
+fn send(store: &Store, spans: &[Span]) {
+    let scope_spans = vec![ScopeSpans { spans: spans.to_vec(), ..ScopeSpans::default() }];
+    let resource_spans = vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }];
+    let bytes = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
+    let _ = store.append(&TenantId::embedded(), FrameKind::Traces, bytes.into()).unwrap().wait().unwrap();
+}
+
+/// Ends a store as a crash does: what is in memory is gone.
+fn crash(store: &Store) {
+    store.inner.stop.store(true, Ordering::SeqCst);
+    store.inner.wal.as_ref().unwrap().close();
+    for thread in store.threads.lock().drain(..) {
+        thread.join().unwrap();
+    }
+}
+
+/// Rows of a table, straight from its live files: (key, place).
+fn rows(store: &Store, table: schema::Table) -> Vec<(String, String)> {
+    let tenant = store.inner.known_tenant(&TenantId::embedded()).unwrap();
+    let table = tenant.view.lock().tables.get(table).clone();
+    let mut all = Vec::new();
+    for path in table.state.files.keys() {
+        for row in table.read::<serde_json::Value>(path, None).unwrap() {
+            let text = |name: &str| row.get(name).map(ToString::to_string).unwrap_or_default();
+            all.push((
+                text(table.table.key()),
+                format!("{}{}{}", text("span_id"), text("step_index"), text("message_index")),
+            ));
+        }
+    }
+    all.sort();
+    all
+}
+
+fn hashes(store: &Store) -> Vec<RecordHash> {
+    store.all_records(&TenantId::embedded()).unwrap().iter().map(|r| r.hash).collect()
+}
+
+/// Scenario: the machine stops at the Nth change to the disk of a flush and a derivation, for every N; records of a
+/// run came before, and late ones of the same run are among those under way. Then everything is sent again.
+/// Guarantee: after the restart each record and each derived row is there once, and the tables are what a store that
+/// never crashed has.
+#[test]
+fn a_crash_in_a_flush_loses_or_doubles_a_row() {
+    let first = [span(1, 1), span(1, 2), span(2, 1)];
+    let second = [span(1, 3), span(2, 2), span(3, 1), span(3, 2)];
+    let calm = {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path(), &clock()).unwrap();
+        send(&store, &first);
+        store.settle_and_flush().unwrap();
+        send(&store, &second);
+        store.settle_and_flush().unwrap();
+        let all = schema::Table::ALL.map(|t| rows(&store, t));
+        crash(&store);
+        all
+    };
+    assert_eq!(calm[0].len(), 7, "records in spans");
+    let mut crashes = 0;
+    for n in 0..200 {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = clock();
+        let store = open(dir.path(), &clock).unwrap();
+        send(&store, &first);
+        store.settle_and_flush().unwrap();
+        send(&store, &second);
+        store.inner.catch_up();
+        store.inner.objects.fail_after(n);
+        let whole = store.settle_and_flush().is_ok();
+        crash(&store);
+        drop(store);
+        let store = open(dir.path(), &clock).unwrap();
+        assert_eq!(hashes(&store).len(), 7, "crash after {n} changes: readable at once, each record once");
+        send(&store, &second);
+        store.settle_and_flush().unwrap();
+        for (table, calm) in schema::Table::ALL.into_iter().zip(&calm) {
+            assert_eq!(&rows(&store, table), calm, "crash after {n} changes: {}", table.name());
+        }
+        crash(&store);
+        if whole {
+            break;
+        }
+        crashes += 1;
+    }
+    assert!(crashes > 15 && crashes < 200, "{crashes} crashes");
+}
+
+/// Scenario: a run is committed, then its late spans arrive; readers ask at every moment.
+/// Guarantee: hot, flushed or derived, the reader sees one run with all that was acknowledged.
+#[test]
+fn a_late_span_is_hidden_or_makes_a_second_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (clock, tenant) = (clock(), TenantId::embedded());
+    let store = open(dir.path(), &clock).unwrap();
+    let steps = |store: &Store| {
+        let page = store.runs(&tenant, &RunFilter::default(), None, 10).unwrap();
+        assert_eq!(page.items.len(), 1);
+        let id = &page.items[0].run_id;
+        let Some(Found::Run(run)) = store.run(&tenant, id).unwrap() else { panic!("no run {id}") };
+        assert_eq!(page.items[0], RunRow::of(&run), "the list and the run agree");
+        run.steps.len()
+    };
+    send(&store, &[span(1, 1), span(1, 2)]);
+    store.inner.catch_up();
+    assert_eq!(steps(&store), 1, "hot");
+    store.settle_and_flush().unwrap();
+    assert_eq!(steps(&store), 1, "derived");
+    send(&store, &[span(1, 3)]);
+    store.inner.catch_up();
+    assert_eq!(steps(&store), 2, "late and hot");
+    let all = store.inner.all_tenants();
+    let _ = all[0].flush("n", 0, Duration::ZERO).unwrap();
+    assert_eq!(steps(&store), 2, "flushed, not derived");
+    store.settle_and_flush().unwrap();
+    assert_eq!(steps(&store), 2, "derived again");
+    assert_eq!(rows(&store, schema::Table::RunSteps).len(), 2);
+    crash(&store);
+}
+
+/// Scenario: replaced files are older than `file_keep`.
+/// Guarantee: vacuum deletes them, and nothing that a table still names.
+#[test]
+fn vacuum_deletes_a_live_file_or_keeps_a_replaced_one() {
+    let dir = tempfile::tempdir().unwrap();
+    // Files carry the machine's time; the clock must stand behind it.
+    let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let clock = Arc::new(ManualClock::new(now.as_nanos() as u64));
+    let store = open(dir.path(), &clock).unwrap();
+    for s in 1..5 {
+        send(&store, &[span(1, s)]);
+        store.settle_and_flush().unwrap();
+    }
+    let tenant = store.inner.all_tenants().remove(0);
+    let on_disk = || tenant.view.lock().tables.runs.on_disk().unwrap().len();
+    store.inner.vacuum(&tenant).unwrap();
+    assert_eq!(on_disk(), 4, "young files stay");
+    clock.advance(Duration::from_secs(7300));
+    send(&store, &[span(1, 5)]);
+    store.settle_and_flush().unwrap();
+    clock.advance(Duration::from_secs(7300));
+    store.inner.vacuum(&tenant).unwrap();
+    assert_eq!(on_disk(), 1);
+    assert_eq!(rows(&store, schema::Table::RunSteps).len(), 4);
+    let traces = BTreeSet::from([TraceId([1; 16])]);
+    assert_eq!(tenant::stored_records(&tenant.view.lock().tables.spans, &traces).unwrap().len(), 5);
+    crash(&store);
+}
+
+#[test]
+fn a_foreign_folder_is_taken_or_a_held_one_shared() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("notes.txt"), "mine").unwrap();
+    assert!(matches!(open(dir.path(), &clock()), Err(Error::OtherVersion { .. })));
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), &clock()).unwrap();
+    store.announce("127.0.0.1:4319".parse().unwrap()).unwrap();
+    let api = match open(dir.path(), &clock()) {
+        Err(Error::InUse { api, .. }) => api,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(api, Some("127.0.0.1:4319".parse().unwrap()));
+    crash(&store);
+    drop(store);
+    std::fs::write(dir.path().join("format"), "spanreel data 99\n").unwrap();
+    assert!(matches!(open(dir.path(), &clock()), Err(Error::OtherVersion { .. })));
+}

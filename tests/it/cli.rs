@@ -1,0 +1,126 @@
+//! The command line: what it answers, and how it refuses.
+
+use std::{net::TcpListener, path::Path};
+
+use crate::harness::{Server, captures, json, output, spanreel};
+
+fn capture(name: &str) -> String {
+    captures().into_iter().find(|c| c.ends_with(name)).unwrap().to_str().unwrap().to_owned()
+}
+
+fn stderr(arguments: &[&str], code: i32) -> String {
+    let out = output(arguments);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(code), "{arguments:?}: {said}");
+    said
+}
+
+/// Scenario: a capture is imported; a run that it does not hold, and a folder that is not there, are asked for.
+/// Guarantee: exit code 66 and one line that says what to do.
+#[test]
+fn an_unknown_run_or_folder_ends_like_a_bug() {
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().to_str().unwrap();
+    assert!(output(&["import", &capture("py-pydantic-v2"), "--data", path]).status.success());
+    let said = stderr(&["replay", "no-such-run", "--json", "--data", path], 66);
+    assert!(said.contains("spanreel runs") && said.lines().count() == 1, "{said}");
+    let none = data.path().join("none");
+    assert!(stderr(&["runs", "--data", none.to_str().unwrap()], 66).contains("--data"));
+}
+
+/// Scenario: files that are no telemetry are named; half a request lies in a folder.
+/// Guarantee: each is named with a reason, exit code 1, and what is good is taken.
+#[test]
+fn a_bad_file_is_taken_or_stops_the_good_ones() {
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().join("data");
+    let path = path.to_str().unwrap();
+    let notes = Path::new(&capture("py-pydantic-v2")).join("NOTES.md");
+    assert!(stderr(&["import", notes.to_str().unwrap(), "--data", path], 1).contains("not OTLP"));
+    let folder = data.path().join("saved");
+    std::fs::create_dir(&folder).unwrap();
+    let good = std::fs::read(Path::new(&capture("py-pydantic-v2")).join("001.traces.pb")).unwrap();
+    std::fs::write(folder.join("1.pb"), &good[..good.len() / 2]).unwrap();
+    std::fs::write(folder.join("2.pb"), &good).unwrap();
+    assert!(stderr(&["import", folder.to_str().unwrap(), "--data", path], 1).contains("1.pb"));
+    assert_eq!(json(&["runs", "--json", "--data", path]).as_array().unwrap().len(), 1);
+}
+
+/// Scenario: a port is taken; the server is told to use it.
+/// Guarantee: exit code 69, the flag is named.
+#[test]
+fn a_taken_port_is_not_named() {
+    let data = tempfile::tempdir().unwrap();
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = held.local_addr().unwrap().to_string();
+    let path = data.path().to_str().unwrap();
+    let free = "127.0.0.1:0";
+    let said = stderr(
+        &[
+            "serve",
+            "--data",
+            path,
+            "--listen-api",
+            &address,
+            "--listen-otlp-http",
+            free,
+            "--listen-otlp-grpc",
+            free,
+        ],
+        69,
+    );
+    assert!(said.contains("--listen-api"), "{said}");
+}
+
+/// Scenario: a server holds a folder; another is started on it. The first is asked, then stopped by SIGTERM.
+/// Guarantee: the second exits with 73; reads through the folder and the URL agree; the stop is clean.
+#[test]
+fn a_folder_is_held_twice_or_answers_differ() {
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().to_str().unwrap();
+    let server = Server::start(data.path());
+    let free = "127.0.0.1:0";
+    let second = [
+        "serve",
+        "--data",
+        path,
+        "--listen-api",
+        free,
+        "--listen-otlp-http",
+        free,
+        "--listen-otlp-grpc",
+        free,
+    ];
+    let _ = stderr(&second, 73);
+    assert!(output(&["import", &capture("py-pydantic-v2"), "--data", path]).status.success());
+    let runs = json(&["runs", "--json", "--data", path]);
+    assert_eq!(runs, json(&["runs", "--json", "--url", &server.api()]));
+    let id = runs[0]["run_id"].as_str().unwrap();
+    // While more may arrive the held run is open; a folder that nobody holds has no such runs.
+    for _ in 0..100 {
+        if json(&["replay", id, "--json", "--data", path])["settled"] == true {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let held = json(&["replay", id, "--json", "--data", path]);
+    assert!(server.terminate().success());
+    assert_eq!(held, json(&["replay", id, "--json", "--data", path]));
+}
+
+/// Scenario: a configuration with a key that is no option; an address that others can reach, without keys.
+/// Guarantee: exit code 78, and the message names the key or the flag.
+#[test]
+fn a_configuration_that_cannot_hold_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("spanreel.yaml");
+    let check = ["check-config", "--config", file.to_str().unwrap()];
+    std::fs::write(&file, "lisen: {}\n").unwrap();
+    assert!(stderr(&check, 78).contains("lisen"));
+    std::fs::write(&file, "listen: {api: \"0.0.0.0:4319\"}\n").unwrap();
+    assert!(stderr(&check, 78).contains("--listen-api"));
+    std::fs::write(&file, "listen: {api: \"127.0.0.1:4319\"}\n").unwrap();
+    let out = spanreel(&check).output().unwrap();
+    assert!(out.status.success());
+    assert!(String::from_utf8(out.stdout).unwrap().contains("may be bound"));
+}
