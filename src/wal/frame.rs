@@ -1,18 +1,28 @@
 //! One frame: layout and checksum.
 //!
 //! ```text
-//! magic 4 | crc32c 4 | body length 4 | seq 8 | received_at 8 | kind 1 | tenant length 1 | tenant | body
+//! salt 8 | crc32c 4 | body length 4 | seq 8 | received_at 8 | kind 1 | tenant length 1 | tenant | body
 //! ```
 //! Little-endian. The checksum covers everything after itself.
+//!
+//! The salt is random, one a segment. It marks the start of a frame, so that a scan finds the next good one after
+//! damage. A fixed mark would let a sender put a whole frame, of any tenant, inside a body and have it found there.
+
+use std::io::Read;
 
 use bytes::Bytes;
 
 use crate::tenant::TenantId;
 
-/// Marks the start of a frame, so that a scan can find the next good one after damage.
-pub(super) const MAGIC: [u8; 4] = [0xf5, b'S', b'R', 0x1e];
+/// What every frame of one segment starts with.
+pub(super) type Salt = [u8; 8];
+
 /// Bytes before the tenant's name.
-pub(super) const HEADER_BYTES: usize = 30;
+pub(super) const HEADER_BYTES: usize = 34;
+/// Bytes before those that the checksum covers.
+pub(super) const UNCOVERED_BYTES: usize = 12;
+/// Bytes from which a header can be read, whatever the tenant's name.
+pub(super) const HEADER_BYTES_MAX: usize = HEADER_BYTES + 63;
 
 /// What a frame's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,35 +86,38 @@ impl Header {
         HEADER_BYTES + self.tenant.as_str().len()
     }
 
+    /// Bytes of the whole frame.
+    pub(super) fn frame_bytes(&self) -> u64 {
+        (self.bytes() + self.body_bytes) as u64
+    }
+
     /// Reads a header from the start of `bytes`; `None` when there is none.
-    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn parse(bytes: &[u8], salt: Salt) -> Option<Self> {
+        let bytes = bytes.strip_prefix(&salt)?;
         let field = |from: usize, to: usize| bytes.get(from..to);
-        if field(0, 4)? != MAGIC {
-            return None;
-        }
         let u32_at = |at| Some(u32::from_le_bytes(field(at, at + 4)?.try_into().ok()?));
         let u64_at = |at| Some(u64::from_le_bytes(field(at, at + 8)?.try_into().ok()?));
-        let tenant_bytes = usize::from(*bytes.get(29)?);
-        let tenant = std::str::from_utf8(field(HEADER_BYTES, HEADER_BYTES + tenant_bytes)?).ok()?;
+        let (kind, tenant_bytes) = (*bytes.get(24)?, usize::from(*bytes.get(25)?));
+        let tenant = std::str::from_utf8(field(26, 26 + tenant_bytes)?).ok()?;
         Some(Self {
-            crc: u32_at(4)?,
-            body_bytes: usize::try_from(u32_at(8)?).ok()?,
-            seq: u64_at(12)?,
-            received_at: u64_at(20)?,
-            kind: FrameKind::from_byte(*bytes.get(28)?)?,
+            crc: u32_at(0)?,
+            body_bytes: usize::try_from(u32_at(4)?).ok()?,
+            seq: u64_at(8)?,
+            received_at: u64_at(16)?,
+            kind: FrameKind::from_byte(kind)?,
             tenant: tenant.parse().ok()?,
         })
     }
 }
 
 /// Appends the frame's bytes to `into`.
-pub(super) fn encode(frame: &Frame, into: &mut Vec<u8>) {
+pub(super) fn encode(frame: &Frame, salt: Salt, into: &mut Vec<u8>) {
     let start = into.len();
     let tenant = frame.tenant.as_str().as_bytes();
-    // Both fit: a tenant has at most 63 bytes, a body at most `frame_bytes_max`, which is held to u32.
+    // Both fit: a tenant has at most 63 bytes, and `append` refuses a body that is longer than u32.
     let (body_bytes, tenant_bytes) =
         (u32::try_from(frame.bytes.len()).unwrap_or(u32::MAX), u8::try_from(tenant.len()).unwrap_or(u8::MAX));
-    into.extend_from_slice(&MAGIC);
+    into.extend_from_slice(&salt);
     into.extend_from_slice(&[0; 4]);
     into.extend_from_slice(&body_bytes.to_le_bytes());
     into.extend_from_slice(&frame.seq.to_le_bytes());
@@ -112,8 +125,18 @@ pub(super) fn encode(frame: &Frame, into: &mut Vec<u8>) {
     into.extend_from_slice(&[frame.kind as u8, tenant_bytes]);
     into.extend_from_slice(tenant);
     into.extend_from_slice(&frame.bytes);
-    let crc = crc32c::crc32c(into.get(start + 8..).unwrap_or_default());
-    if let Some(place) = into.get_mut(start + 4..start + 8) {
+    let crc = crc32c::crc32c(into.get(start + UNCOVERED_BYTES..).unwrap_or_default());
+    if let Some(place) = into.get_mut(start + salt.len()..start + UNCOVERED_BYTES) {
         place.copy_from_slice(&crc.to_le_bytes());
     }
+}
+
+/// A salt that no sender can guess.
+///
+/// # Errors
+/// When the system gives no random bytes.
+pub(super) fn random_salt() -> std::io::Result<Salt> {
+    let mut salt = Salt::default();
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut salt)?;
+    Ok(salt)
 }

@@ -1,141 +1,145 @@
-//! Segment files: names, the recovery scan, torn tails and damage, and which of them are still needed.
+//! The set of segment files: opening it after whatever happened, and which of them are still needed.
 
 use std::{
     collections::BTreeMap,
-    fs::File,
-    io::{self, Read, Seek, SeekFrom},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use super::{
     Error, Recovered,
-    files::{Files, LogFile},
-    frame::{Frame, FrameKind, HEADER_BYTES, Header, MAGIC},
+    error::at,
+    files::{self, Failure, Files, LogFile},
+    frame::{self, Salt},
+    header::{self, Head},
     marks::{self, Marks},
+    quarantine,
+    reader::{self, FrameRef, Scan},
 };
 use crate::tenant::TenantId;
 
-/// The first bytes of a segment: what it is, and the version of the format.
-pub(super) const SEGMENT_HEADER: [u8; 8] = *b"SPANWAL\x01";
-
-/// Where a frame stands; its bytes are not loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FrameRef {
-    /// Its number.
-    pub seq: u64,
-    /// Whose it is.
-    pub tenant: TenantId,
-    /// When it was received, nanoseconds since the Unix epoch.
-    pub received_at: u64,
-    /// What it holds.
-    pub kind: FrameKind,
-    /// Bytes of its body.
-    pub body_bytes: usize,
-    path: Arc<PathBuf>,
-    offset: u64,
+/// The segment that is being written.
+pub(super) struct Current {
+    pub(super) file: Box<dyn LogFile>,
+    pub(super) salt: Salt,
 }
 
 #[derive(Debug)]
 struct Segment {
     path: Arc<PathBuf>,
-    first_seq: u64,
     bytes: u64,
     /// The greatest number of each tenant that has a frame here.
     last: BTreeMap<TenantId, u64>,
 }
 
-/// All segments, oldest first; the last one is being written.
+/// All segments, oldest first; once the log is open, the last one is being written.
 #[derive(Debug)]
 pub(super) struct Segments {
     folder: PathBuf,
     all: Vec<Segment>,
     marks: Marks,
+    /// The number after the greatest that was given out.
+    next_seq: u64,
 }
 
 impl Segments {
-    /// Scans the folder: checks every frame, cuts a torn tail, sets damage aside.
-    pub(super) fn recover(
-        folder: &Path,
-        marks: &Marks,
-        files: &dyn Files,
-    ) -> Result<(Self, Recovered), Error> {
-        let mut segments = Self { folder: folder.to_owned(), all: Vec::new(), marks: marks.clone() };
+    /// Checks every frame in the folder, cuts a torn tail, sets damage aside.
+    pub(super) fn recover(files: &dyn Files, folder: &Path) -> Result<(Self, Recovered), Error> {
+        let found = list(folder)?;
         let mut recovered = Recovered::default();
-        let paths = list(folder)?;
-        let count = paths.len();
-        for (place, (first_seq, path)) in paths.into_iter().enumerate() {
-            let path = Arc::new(path);
-            let scan = scan(&path)?;
-            let torn = place + 1 == count;
-            for damage in &scan.damage {
-                if torn && damage.end == scan.bytes && damage.whole_frames_after == 0 {
-                    recovered.torn_bytes += damage.end - damage.start;
-                    cut(&path, damage.start).map_err(at(&path))?;
+        let marks = match marks::read(folder).map_err(at(folder))? {
+            Some(marks) => marks,
+            None => {
+                recovered.quarantined += 1;
+                quarantine::keep_file(files, folder, &folder.join(marks::FILE))?;
+                Marks::default()
+            }
+        };
+        let next_seq = marks.next_seq;
+        let mut segments = Self { folder: folder.to_owned(), all: Vec::new(), marks, next_seq };
+        let count = found.len();
+        for (place, Found { first_seq, path, head }) in found.into_iter().enumerate() {
+            let is_last = place + 1 == count;
+            let salt = match head {
+                Head::Known(salt) => salt,
+                Head::Unborn if is_last || length(&path)? == 0 => {
+                    files::remove(files, [path.as_path()]).map_err(at(&path))?;
                     continue;
                 }
-                recovered.quarantined += 1;
-                let bytes = read_range(&path, damage.start, damage.end - damage.start).map_err(at(&path))?;
-                let name = format!("damage-{first_seq:020}-{}", damage.start);
-                let kept = set_aside(folder, &name, &bytes, files)?;
-                tracing::error!(segment = %path.display(), offset = damage.start, bytes = bytes.len(),
-                    kept = %kept.display(), "damaged bytes in the log were set aside");
-            }
-            let mut last = BTreeMap::new();
-            for frame in scan.frames {
-                let seen = last.entry(frame.tenant.clone()).or_insert(frame.seq);
-                *seen = frame.seq.max(*seen);
-                recovered.next_seq = recovered.next_seq.max(frame.seq + 1);
-                if marks.tenants.get(&frame.tenant).is_none_or(|mark| frame.seq > *mark) {
-                    recovered.frames.push(frame);
+                Head::Unborn | Head::Unreadable | Head::Foreign => {
+                    recovered.quarantined += 1;
+                    quarantine::keep_file(files, folder, &path)?;
+                    segments.next_seq = segments.next_seq.max(first_seq);
+                    continue;
                 }
+            };
+            let mut scan = reader::scan(&path, salt, first_seq).map_err(at(&path))?;
+            if let Some(torn) = scan.damage.pop_if(|d| is_last && d.end == scan.bytes) {
+                tracing::warn!(segment = %path.display(), bytes = torn.end - torn.start, "torn tail cut off");
+                recovered.torn_bytes += torn.end - torn.start;
+                files::cut(files, &path, torn.start).map_err(at(&path))?;
+                scan.bytes = torn.start;
             }
-            let bytes = std::fs::metadata(path.as_path()).map_err(at(&path))?.len();
-            segments.all.push(Segment { path, first_seq, bytes, last });
+            recovered.quarantined += scan.damage.len() as u64;
+            for damage in &scan.damage {
+                quarantine::keep_damage(files, folder, &path, damage.clone())?;
+            }
+            segments.next_seq = segments.next_seq.max(first_seq);
+            segments.add(path, scan, &mut recovered.frames);
         }
-        recovered.frames.sort_by_key(|f| f.seq);
         Ok((segments, recovered))
     }
 
-    /// The frames that no mark covers; nothing on disk is changed.
-    pub(super) fn peek(folder: &Path, marks: &Marks) -> Result<Vec<FrameRef>, Error> {
-        if !folder.exists() {
-            return Ok(Vec::new());
+    fn add(&mut self, path: Arc<PathBuf>, scan: Scan, into: &mut Vec<FrameRef>) {
+        let mut last = BTreeMap::new();
+        for frame in scan.frames {
+            self.next_seq = self.next_seq.max(frame.seq + 1);
+            if last.get(&frame.tenant).is_none_or(|seq| *seq < frame.seq) {
+                let _ = last.insert(frame.tenant.clone(), frame.seq);
+            }
+            if !self.marks.cover(&frame.tenant, frame.seq) {
+                into.push(frame);
+            }
         }
-        let mut frames = Vec::new();
-        for (_, path) in list(folder)? {
-            frames.extend(scan(&Arc::new(path))?.frames);
-        }
-        frames.retain(|f| marks.tenants.get(&f.tenant).is_none_or(|mark| f.seq > *mark));
-        frames.sort_by_key(|f| f.seq);
-        Ok(frames)
+        self.all.push(Segment { path, bytes: scan.bytes, last });
     }
 
-    /// Starts the segment that begins with `seq`. A segment without frames, left by a crash, gives way.
-    pub(super) fn start(&mut self, seq: u64, files: &dyn Files) -> Result<Box<dyn LogFile>, Error> {
-        let path = Arc::new(self.folder.join(format!("{seq:020}.seg")));
-        let fail = at(&path);
-        if self.all.last().is_some_and(|s| s.path == path) {
-            let _ = self.all.pop();
-            files.remove(&path).map_err(at(&path))?;
-        }
-        let mut file = files.create(&path).map_err(at(&path))?;
-        let written = file.write(&SEGMENT_HEADER).and_then(|()| file.sync());
-        written.and_then(|()| files.sync_folder(&self.folder)).map_err(fail)?;
-        let bytes = SEGMENT_HEADER.len() as u64;
-        self.all.push(Segment { path, first_seq: seq, bytes, last: BTreeMap::new() });
-        Ok(file)
+    /// Begins to write: the next number, a new segment for it, and nothing left that the marks cover.
+    pub(super) fn begin(&mut self, files: &dyn Files, min_next_seq: u64) -> Result<(u64, Current), Error> {
+        let next_seq = self.next_seq.max(min_next_seq);
+        let path = self.path(next_seq);
+        // A segment of this name has no frame, else the next number were greater.
+        self.all.retain(|s| *s.path != path);
+        files::remove(files, [path.as_path()]).map_err(at(&path))?;
+        let current = self.start(files, next_seq).map_err(|failure| at(&path)(failure.into()))?;
+        self.save_marks(files)?;
+        self.remove_covered(files)?;
+        Ok((next_seq, current))
     }
 
-    pub(super) fn appended(&mut self, tenant: &TenantId, seq: u64) {
-        if let Some(segment) = self.all.last_mut() {
-            let _ = segment.last.insert(tenant.clone(), seq);
-        }
+    /// Starts the segment that begins with `seq`, durably.
+    pub(super) fn start(&mut self, files: &dyn Files, seq: u64) -> Result<Current, Failure> {
+        let path = self.path(seq);
+        let salt = frame::random_salt().map_err(Failure::Write)?;
+        let file = files::create(files, &path, &header::encode(salt))?;
+        self.next_seq = seq;
+        self.all.push(Segment { path: Arc::new(path), bytes: header::BYTES as u64, last: BTreeMap::new() });
+        Ok(Current { file, salt })
     }
 
-    pub(super) fn grown(&mut self, bytes: u64) {
-        if let Some(segment) = self.all.last_mut() {
-            segment.bytes += bytes;
+    /// Takes note of frames that were written to the last segment.
+    pub(super) fn appended<'a>(&mut self, frames: impl Iterator<Item = (&'a TenantId, u64)>, bytes: u64) {
+        let Some(segment) = self.all.last_mut() else { return };
+        segment.bytes += bytes;
+        for (tenant, seq) in frames {
+            self.next_seq = self.next_seq.max(seq + 1);
+            match segment.last.get_mut(tenant) {
+                Some(last) => *last = seq,
+                None => {
+                    let _ = segment.last.insert(tenant.clone(), seq);
+                }
+            }
         }
     }
 
@@ -143,223 +147,111 @@ impl Segments {
         self.all.iter().map(|s| s.bytes).sum()
     }
 
-    /// The number after the greatest that is known.
-    pub(super) fn next_seq(&self) -> u64 {
-        let last = self.all.iter().flat_map(|s| s.last.values()).max().map_or(0, |seq| seq + 1);
-        last.max(self.marks.next_seq)
-    }
-
-    pub(super) fn raise(&mut self, marks: &BTreeMap<TenantId, u64>) {
+    /// Raises the marks, durably, and removes what they cover. Numbers from `next_seq` on were not given out yet.
+    pub(super) fn release(
+        &mut self,
+        files: &dyn Files,
+        marks: &BTreeMap<TenantId, u64>,
+        next_seq: u64,
+    ) -> Result<(), Error> {
+        self.next_seq = self.next_seq.max(next_seq);
+        // A mark above every number given out would swallow frames that are yet to come.
+        let Some(greatest) = self.next_seq.checked_sub(1) else { return Ok(()) };
         for (tenant, seq) in marks {
-            let mark = self.marks.tenants.entry(tenant.clone()).or_insert(*seq);
-            *mark = (*mark).max(*seq);
+            let seq = (*seq).min(greatest);
+            let mark = self.marks.tenants.entry(tenant.clone()).or_insert(seq);
+            *mark = seq.max(*mark);
+        }
+        match self.save_marks(files) {
+            // On a full disk only removing makes room. It is safe without the marks: the tables hold these frames,
+            // and the name of the last segment keeps their numbers from coming back.
+            Err(Error::Folder { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
+                self.remove_covered(files)?;
+                self.save_marks(files)
+            }
+            Err(error) => Err(error),
+            Ok(()) => self.remove_covered(files),
         }
     }
 
-    pub(super) fn save_marks(&mut self, next_seq: u64, files: &dyn Files) -> Result<(), Error> {
-        self.marks.next_seq = self.marks.next_seq.max(next_seq);
-        marks::write(&self.folder, &self.marks, files).map_err(at(&self.folder))
-    }
-
-    /// Removes segments whose frames are all covered; never the one being written.
-    pub(super) fn remove_covered(&mut self, files: &dyn Files) -> Result<(), Error> {
-        let Some((current, older)) = self.all.split_last() else { return Ok(()) };
-        let current = current.first_seq;
-        let covered: Vec<_> =
-            older.iter().filter(|s| self.is_covered(s)).map(|s| (s.first_seq, s.path.clone())).collect();
-        for (first_seq, path) in &covered {
-            files.remove(path).map_err(at(path))?;
-            self.all.retain(|s| s.first_seq != *first_seq || s.first_seq == current);
-        }
-        if covered.is_empty() { Ok(()) } else { files.sync_folder(&self.folder).map_err(at(&self.folder)) }
-    }
-
+    /// The tenant that keeps the oldest segment alive, when there is more than one.
     pub(super) fn pins_oldest(&self) -> Option<TenantId> {
         let (_, older) = self.all.split_last()?;
         let oldest = older.first()?;
-        oldest.last.iter().find(|(tenant, seq)| !self.covers(tenant, **seq)).map(|(tenant, _)| tenant.clone())
+        oldest.last.iter().find(|(tenant, seq)| !self.marks.cover(tenant, **seq)).map(|(t, _)| t.clone())
     }
 
-    fn is_covered(&self, segment: &Segment) -> bool {
-        segment.last.iter().all(|(tenant, seq)| self.covers(tenant, *seq))
+    fn save_marks(&mut self, files: &dyn Files) -> Result<(), Error> {
+        self.marks.next_seq = self.marks.next_seq.max(self.next_seq);
+        marks::write(files, &self.folder, &self.marks).map_err(at(&self.folder))
     }
 
-    fn covers(&self, tenant: &TenantId, seq: u64) -> bool {
-        self.marks.tenants.get(tenant).is_some_and(|mark| *mark >= seq)
+    /// Removes segments whose frames are all covered; never the one being written.
+    fn remove_covered(&mut self, files: &dyn Files) -> Result<(), Error> {
+        let Some(current) = self.all.pop() else { return Ok(()) };
+        let marks = &self.marks;
+        let covered = |s: &Segment| s.last.iter().all(|(tenant, seq)| marks.cover(tenant, *seq));
+        let gone: Vec<_> = self.all.iter().filter(|s| covered(s)).map(|s| s.path.clone()).collect();
+        let removed = files::remove(files, gone.iter().map(|path| path.as_path()));
+        if removed.is_ok() {
+            self.all.retain(|s| !gone.contains(&s.path));
+        }
+        // After an error all of them stay listed: the next call removes what is left.
+        self.all.push(current);
+        removed.map_err(at(&self.folder))
+    }
+
+    fn path(&self, seq: u64) -> PathBuf {
+        self.folder.join(format!("{seq:020}.{EXTENSION}"))
     }
 }
 
-/// Reads a frame back and checks it.
-pub(super) fn read(frame: &FrameRef) -> Result<Frame, Error> {
-    let unreadable = |problem: String| Error::Unreadable { seq: frame.seq, problem };
-    let size = (HEADER_BYTES + frame.tenant.as_str().len() + frame.body_bytes) as u64;
-    let bytes = read_range(&frame.path, frame.offset, size).map_err(|e| unreadable(e.to_string()))?;
-    let header = Header::parse(&bytes).ok_or_else(|| unreadable("no frame stands there".into()))?;
-    if header.seq != frame.seq || crc32c::crc32c(bytes.get(8..).unwrap_or_default()) != header.crc {
-        return Err(unreadable("its checksum does not hold".into()));
+/// The frames that no mark covers, as they stand on disk; nothing there is changed.
+pub(super) fn peek(folder: &Path) -> Result<Vec<FrameRef>, Error> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
     }
-    let body = bytes::Bytes::from(bytes).split_off(header.bytes());
-    Ok(Frame {
-        seq: header.seq,
-        tenant: header.tenant,
-        received_at: header.received_at,
-        kind: header.kind,
-        bytes: body,
-    })
+    let marks = marks::read(folder).map_err(at(folder))?.unwrap_or_default();
+    let mut frames = Vec::new();
+    for Found { first_seq, path, head } in list(folder)? {
+        if let Head::Known(salt) = head {
+            frames.extend(reader::scan(&path, salt, first_seq).map_err(at(&path))?.frames);
+        }
+    }
+    frames.retain(|f| !marks.cover(&f.tenant, f.seq));
+    Ok(frames)
 }
 
-/// Writes bytes into the quarantine folder, durably.
-pub(super) fn set_aside(
-    folder: &Path,
-    name: &str,
-    bytes: &[u8],
-    files: &dyn Files,
-) -> Result<PathBuf, Error> {
-    let quarantine = folder.join("quarantine");
-    std::fs::create_dir_all(&quarantine).map_err(at(&quarantine))?;
-    files.sync_folder(folder).map_err(at(folder))?;
-    let path = quarantine.join(name);
-    files.replace(&path, bytes).map_err(at(&path))?;
-    Ok(path)
+const EXTENSION: &str = "seg";
+
+struct Found {
+    first_seq: u64,
+    path: Arc<PathBuf>,
+    head: Head,
 }
 
-fn at(path: &Path) -> impl Fn(io::Error) -> Error + use<> {
-    let path = path.to_owned();
-    move |source| Error::Folder { path: path.clone(), source }
-}
-
-/// Segment files by number; files with other names are not ours.
-fn list(folder: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
+/// Segment files in order; files with other names are not ours.
+///
+/// A segment of another version is an error before anything in the folder was changed.
+fn list(folder: &Path) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(at(folder))? {
         let path = entry.map_err(at(folder))?.path();
-        let number =
-            path.extension().filter(|e| *e == "seg").and_then(|_| path.file_stem()?.to_str()?.parse().ok());
-        found.extend(number.map(|n| (n, path)));
+        let stem = path.file_stem().filter(|stem| stem.len() == 20).and_then(|stem| stem.to_str());
+        let number = stem.and_then(|stem| stem.parse().ok());
+        let Some(first_seq) = number.filter(|_| path.extension().is_some_and(|e| e == EXTENSION)) else {
+            continue;
+        };
+        let head = header::read(&path).map_err(at(&path))?;
+        if head == Head::Foreign {
+            return Err(Error::Format(path));
+        }
+        found.push(Found { first_seq, path: Arc::new(path), head });
     }
-    found.sort();
+    found.sort_by_key(|f| f.first_seq);
     Ok(found)
 }
 
-#[derive(Debug)]
-struct Damage {
-    start: u64,
-    end: u64,
-    whole_frames_after: usize,
-}
-
-#[derive(Debug)]
-struct Scan {
-    frames: Vec<FrameRef>,
-    damage: Vec<Damage>,
-    bytes: u64,
-}
-
-/// Checks every frame of a segment, one body in memory at a time.
-fn scan(path: &Arc<PathBuf>) -> Result<Scan, Error> {
-    let fail = at(path);
-    let mut file = File::open(path.as_path()).map_err(&fail)?;
-    let bytes = file.metadata().map_err(&fail)?.len();
-    let mut scan = Scan { frames: Vec::new(), damage: Vec::new(), bytes };
-    let mut head = Vec::new();
-    let _ = (&mut file).take(SEGMENT_HEADER.len() as u64).read_to_end(&mut head).map_err(&fail)?;
-    if head != SEGMENT_HEADER {
-        // A crash while the segment was made leaves a part of the header and nothing else.
-        if SEGMENT_HEADER.starts_with(&head) {
-            return Ok(scan);
-        }
-        return Err(Error::Format(path.as_path().to_owned()));
-    }
-    let mut offset = head.len() as u64;
-    let mut bad_from = None;
-    while offset < bytes {
-        match frame_at(&mut file, path, offset, bytes).map_err(&fail)? {
-            Some((frame, size)) => {
-                if let Some(start) = bad_from.take() {
-                    scan.damage.push(Damage { start, end: offset, whole_frames_after: 1 });
-                }
-                scan.frames.push(frame);
-                offset += size;
-            }
-            None => {
-                let start = *bad_from.get_or_insert(offset);
-                offset = next_magic(&mut file, start.max(offset) + 1, bytes).map_err(&fail)?;
-            }
-        }
-    }
-    scan.damage.extend(bad_from.map(|start| Damage { start, end: bytes, whole_frames_after: 0 }));
-    Ok(scan)
-}
-
-/// The good frame at `offset` and its size, or `None`.
-fn frame_at(
-    file: &mut File,
-    path: &Arc<PathBuf>,
-    offset: u64,
-    end: u64,
-) -> io::Result<Option<(FrameRef, u64)>> {
-    let mut start = Vec::new();
-    let _ = file.seek(SeekFrom::Start(offset))?;
-    let _ = file.take((HEADER_BYTES + 64) as u64).read_to_end(&mut start)?;
-    let Some(header) = Header::parse(&start) else { return Ok(None) };
-    let size = (header.bytes() + header.body_bytes) as u64;
-    // The length is checked against the file before anything is allocated for it.
-    if offset + size > end {
-        return Ok(None);
-    }
-    let mut rest = io::Read::take(&mut *file, 0);
-    let _ = rest.get_mut().seek(SeekFrom::Start(offset + 8))?;
-    rest.set_limit(size - 8);
-    let (mut crc, mut buffer) = (0, vec![0; 1 << 16]);
-    loop {
-        let read = rest.read(&mut buffer)?;
-        if read == 0 {
-            break;
-        }
-        crc = crc32c::crc32c_append(crc, buffer.get(..read).unwrap_or_default());
-    }
-    if crc != header.crc {
-        return Ok(None);
-    }
-    let frame = FrameRef {
-        seq: header.seq,
-        tenant: header.tenant,
-        received_at: header.received_at,
-        kind: header.kind,
-        body_bytes: header.body_bytes,
-        path: path.clone(),
-        offset,
-    };
-    Ok(Some((frame, size)))
-}
-
-/// The next place at or after `from` where a frame may start; `end` when there is none.
-fn next_magic(file: &mut File, from: u64, end: u64) -> io::Result<u64> {
-    const STRIDE: usize = 1 << 16;
-    let mut at = from;
-    while at < end {
-        let mut window = Vec::with_capacity(STRIDE + MAGIC.len());
-        let _ = file.seek(SeekFrom::Start(at))?;
-        let _ = file.take((STRIDE + MAGIC.len() - 1) as u64).read_to_end(&mut window)?;
-        if let Some(place) = window.windows(MAGIC.len()).position(|w| w == MAGIC) {
-            return Ok(at + place as u64);
-        }
-        at += STRIDE as u64;
-    }
-    Ok(end)
-}
-
-/// Cuts a torn tail off, so that a later opening does not take it for damage.
-fn cut(path: &Path, bytes: u64) -> io::Result<()> {
-    let file = File::options().write(true).open(path)?;
-    file.set_len(bytes)?;
-    file.sync_all()
-}
-
-fn read_range(path: &Path, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let _ = file.seek(SeekFrom::Start(offset))?;
-    let mut buffer = Vec::new();
-    let _ = file.take(bytes).read_to_end(&mut buffer)?;
-    Ok(buffer)
+fn length(path: &Path) -> Result<u64, Error> {
+    Ok(std::fs::metadata(path).map_err(at(path))?.len())
 }

@@ -7,9 +7,11 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{Error, Frame, Shared, files::LogFile, frame, segment::SEGMENT_HEADER};
+use super::{
+    Error, Frame, Shared, charge, files::Failure, frame, handover::Sender, header, segment::Current,
+};
 
-/// Frames that are written and synced together hold at most this, so that an answer never waits long.
+/// A group stops growing past this, so that an answer never waits long. One frame more may be in it.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
 pub(super) struct Request {
@@ -20,29 +22,41 @@ pub(super) struct Request {
 pub(super) struct Writer {
     shared: Arc<Shared>,
     queue: mpsc::Receiver<Request>,
-    durable: mpsc::SyncSender<Vec<Frame>>,
-    file: Box<dyn LogFile>,
+    durable: Sender,
+    current: Current,
     /// Length of the file that is known to be good.
     length: u64,
     next_seq: u64,
+}
+
+/// Poisons the log when its thread panics: nobody would answer any more.
+struct PoisonOnPanic(Arc<Shared>);
+
+impl Drop for PoisonOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poisoned.store(true, Ordering::Release);
+        }
+    }
 }
 
 impl Writer {
     pub(super) fn new(
         shared: Arc<Shared>,
         queue: mpsc::Receiver<Request>,
-        durable: mpsc::SyncSender<Vec<Frame>>,
-        file: Box<dyn LogFile>,
+        durable: Sender,
+        current: Current,
         next_seq: u64,
     ) -> Self {
-        Self { shared, queue, durable, file, length: SEGMENT_HEADER.len() as u64, next_seq }
+        Self { shared, queue, durable, current, length: header::BYTES as u64, next_seq }
     }
 
     /// Until the log is closed and the queue is empty.
     pub(super) fn run(mut self) {
+        let _guard = PoisonOnPanic(self.shared.clone());
         while let Ok(first) = self.queue.recv() {
             let group = self.group(first);
-            let queued: usize = group.iter().map(|r| r.frame.bytes.len()).sum();
+            let queued: usize = group.iter().map(|r| charge(r.frame.bytes.len())).sum();
             self.commit(group);
             let _ = self.shared.queued_bytes.fetch_sub(queued, Ordering::AcqRel);
         }
@@ -50,11 +64,11 @@ impl Writer {
 
     /// What is queued behind `first`, up to the limit of a group.
     fn group(&mut self, first: Request) -> Vec<Request> {
-        let mut bytes = first.frame.bytes.len();
+        let mut bytes = charge(first.frame.bytes.len());
         let mut group = vec![first];
         while bytes < GROUP_BYTES_MAX {
             let Ok(next) = self.queue.try_recv() else { break };
-            bytes += next.frame.bytes.len();
+            bytes += charge(next.frame.bytes.len());
             group.push(next);
         }
         group
@@ -67,61 +81,64 @@ impl Writer {
         let mut bytes = Vec::new();
         for (request, seq) in group.iter_mut().zip(self.next_seq..) {
             request.frame.seq = seq;
-            frame::encode(&request.frame, &mut bytes);
+            frame::encode(&request.frame, self.current.salt, &mut bytes);
         }
         let begun = Instant::now();
-        if let Err(error) = self.file.write(&bytes) {
+        if let Err(error) = self.current.file.write(&bytes) {
+            tracing::error!(%error, "cannot write to the log");
             // Nothing of the group may stay: what follows must begin where the last good frame ended.
-            if self.file.truncate(self.length).is_err() {
+            if let Err(error) = self.current.file.truncate(self.length) {
+                tracing::error!(%error, "cannot cut a refused write off the log; it is poisoned");
                 self.poison();
             }
-            tracing::error!(%error, "cannot write to the log");
             let error = Arc::new(error);
             return refuse(group, || Error::Write(error.clone()));
         }
-        if let Err(error) = self.file.sync() {
+        if let Err(error) = self.current.file.sync() {
             tracing::error!(%error, "cannot sync the log; it is poisoned");
             self.poison();
             return refuse(group, || Error::Poisoned);
         }
         self.length += bytes.len() as u64;
         self.next_seq += group.len() as u64;
+        self.shared.next_seq.store(self.next_seq, Ordering::Release);
         tracing::trace!(frames = group.len(), bytes = bytes.len(), elapsed = ?begun.elapsed(), "synced");
         self.publish(group, bytes.len() as u64);
-        if self.length >= self.shared.settings.segment_bytes {
+        if self.length >= self.shared.segment_bytes {
             self.rotate();
         }
     }
 
-    /// Answers, then passes the frames on. The order matters: nothing stands between the sync and the answers.
+    /// Answers, then takes note, then passes the frames on. Nothing stands between the sync and the answers.
     fn publish(&mut self, group: Vec<Request>, bytes: u64) {
-        let _ = self.shared.disk_bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut frames = Vec::with_capacity(group.len());
-        {
-            let mut segments = self.shared.segments.lock();
-            for request in &group {
-                segments.appended(&request.frame.tenant, request.frame.seq);
-            }
-            segments.grown(bytes);
-        }
         for Request { frame, answer } in group {
             // The caller may be gone; its frame stays.
             let _ = answer.send(Ok(frame.seq));
             frames.push(frame);
         }
-        // A receiver that is gone means that the process is on its way out; the frames are on disk.
-        let _ = self.durable.send(frames);
+        {
+            let mut segments = self.shared.segments.lock();
+            segments.appended(frames.iter().map(|f| (&f.tenant, f.seq)), bytes);
+            self.shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
+        }
+        self.durable.send(frames);
     }
 
-    /// Starts the next segment. When that fails the present one just grows on, and the next commit tries again.
+    /// Starts the next segment. When there is no room the present one just grows on, and the next commit tries again.
     fn rotate(&mut self) {
-        let started = self.shared.segments.lock().start(self.next_seq, self.shared.files.as_ref());
-        match started {
-            Ok(file) => {
-                self.file = file;
-                self.length = SEGMENT_HEADER.len() as u64;
+        let mut segments = self.shared.segments.lock();
+        match segments.start(self.shared.files.as_ref(), self.next_seq) {
+            Ok(current) => {
+                self.current = current;
+                self.length = header::BYTES as u64;
+                self.shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
             }
-            Err(error) => tracing::warn!(%error, "cannot start a new segment"),
+            Err(Failure::Write(error)) => tracing::warn!(%error, "cannot start a new segment"),
+            Err(Failure::Sync(error)) => {
+                tracing::error!(%error, "cannot sync a new segment; the log is poisoned");
+                self.poison();
+            }
         }
     }
 
