@@ -101,10 +101,13 @@ impl Inner {
             match frames.recv_timeout(TICK) {
                 Ok(group) => {
                     for frame in group {
-                        let seq = frame.seq;
-                        if let Err(error) = self.apply(frame) {
-                            // It is in the log; the next start applies it.
-                            tracing::error!(%error, seq, "cannot apply a frame");
+                        // A frame is never passed over: a flush would commit past it, and its records would be lost.
+                        while let Err(error) = self.apply(frame.clone()) {
+                            tracing::error!(%error, seq = frame.seq, "cannot apply a frame; will try again");
+                            if self.stop.load(Ordering::SeqCst) {
+                                return;
+                            }
+                            std::thread::sleep(TICK);
                         }
                     }
                 }
