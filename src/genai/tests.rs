@@ -13,7 +13,7 @@ use prost::Message as _;
 use serde_json::{Value, json};
 
 use super::{
-    message::{ContentState, Message, Part},
+    message::{Content, ContentState, Message, Part},
     operation::{Kind, OpStatus, Operation, Rule},
     *,
 };
@@ -214,6 +214,19 @@ fn structure_without_content_counts_as_captured() {
 fn a_marker_of_redaction_counts_as_content() {
     let op = read(&[("gen_ai.tool.name", "f"), ("gen_ai.tool.call.arguments", "[REDACTED]")]);
     assert_eq!(op.tool.arguments.state, ContentState::Redacted);
+}
+
+#[test]
+fn a_tool_without_parameters_counts_as_not_captured() {
+    let called = |arguments: &str| {
+        read(&[
+            ("gen_ai.operation.name", "execute_tool"),
+            ("gen_ai.tool.name", "now"),
+            ("gen_ai.tool.call.arguments", arguments),
+        ])
+    };
+    assert_eq!(called("{}").tool.arguments, Content::captured(json!({})));
+    assert_eq!(called("").tool.arguments.state, ContentState::NotCaptured);
 }
 
 #[test]

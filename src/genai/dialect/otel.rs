@@ -207,7 +207,10 @@ fn tool(facts: &Facts<'_>, operation: &mut Operation) {
     });
     fill(&mut tool.call_id, || parse::call_id(attrs.first(&["gen_ai.tool.call.id", "gen_ai.tool.call_id"])));
     let arguments = ["gen_ai.tool.call.arguments", "gen_ai.tool.args", "gen_ai.tool.input"];
-    fill_value(&mut tool.arguments, attrs.first(&arguments), &mut operation.issues);
+    // A tool without parameters is called with an empty object; an empty string says nothing.
+    let none = |v: &&Value| matches!(v, Value::Object(_) | Value::Array(_)) || v.as_str() == Some("{}");
+    let given = attrs.first(&arguments).or_else(|| arguments.iter().find_map(|k| attrs.raw(k)).filter(none));
+    fill_value(&mut tool.arguments, given, &mut operation.issues);
     let results = ["gen_ai.tool.call.result", "gen_ai.tool.output"];
     // An empty result is a result.
     let result = results.iter().find_map(|k| attrs.raw(k)).filter(|v| !v.is_null());
