@@ -86,6 +86,18 @@ fn top_level(list: &str) -> Vec<String> {
     all
 }
 
+/// Scenario: an option was added or changed. `SPANREEL_UPDATE=1` writes the reference anew.
+/// Guarantee: the reference that people read is the one that the program has.
+#[test]
+fn the_option_reference_is_old() {
+    let path = root().join("config/spanreel.yaml");
+    let now = crate::harness::output(&["check-config", "--reference"]).stdout;
+    if std::env::var_os("SPANREEL_UPDATE").is_some() {
+        std::fs::write(&path, &now).unwrap();
+    }
+    assert_eq!(std::fs::read(path).unwrap(), now);
+}
+
 fn word(text: &str) -> String {
     text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }
