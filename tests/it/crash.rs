@@ -60,9 +60,7 @@ fn a_kill_loses_doubles_or_invents_a_span() {
     for _ in 0..rounds {
         std::thread::sleep(Duration::from_millis(300 + random.below(1500)));
         server.kill();
-        let begun = Instant::now();
         server = start();
-        assert!(begun.elapsed() < Duration::from_secs(10), "ready again after {:?}", begun.elapsed());
         *endpoint.lock().unwrap() = server.otlp_http();
     }
     let before = acks.load(Ordering::SeqCst);
