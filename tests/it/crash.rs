@@ -81,11 +81,11 @@ fn a_kill_loses_doubles_or_invents_a_span() {
     assert_eq!(lost, 0);
 }
 
+/// One pass over everything the tenant has: a look-up a trace would take longer than the kills.
 fn census_by_api(server: &Server, ledger: &Ledger) -> usize {
-    let traces: BTreeSet<&String> = ledger.sent.iter().map(|(trace, _)| trace).collect();
     let mut seen: BTreeMap<(String, String), u32> = BTreeMap::new();
-    for trace in traces {
-        for span in spans_of(&server.get(&format!("/v1/traces/{trace}/otlp"))) {
+    for line in server.get_lines("/v1/otlp") {
+        for span in spans_of(&line) {
             *seen.entry(span).or_default() += 1;
         }
     }

@@ -98,10 +98,11 @@ impl Server {
         format!("http://127.0.0.1:{}", self.api)
     }
 
-    /// The JSON at a path of the API, which must answer 200.
-    pub(crate) fn get(&self, path: &str) -> Value {
+    /// The lines of an NDJSON answer.
+    pub(crate) fn get_lines(&self, path: &str) -> Vec<Value> {
         let mut answer = ureq::get(&format!("{}{path}", self.api())).call().unwrap();
-        answer.body_mut().with_config().limit(u64::MAX).read_json().unwrap()
+        let text = answer.body_mut().with_config().limit(u64::MAX).read_to_string().unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// SIGKILL.
