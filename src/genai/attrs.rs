@@ -160,7 +160,8 @@ pub fn is_meaningful(value: &Value) -> bool {
     }
 }
 
-fn count(value: &Value) -> Option<u64> {
+/// A count in `value`: a whole number, or text that is one.
+pub fn count(value: &Value) -> Option<u64> {
     match value {
         Value::String(s) => s.trim().trim_matches('"').parse().ok(),
         // A float holds a count only where it is whole; its text says so exactly.

@@ -59,11 +59,38 @@ pub fn of_log(record: &Record) -> Option<Event> {
     let log = record.as_log()?;
     let attrs = Attrs::new(&log.attributes);
     let body = log.body.as_ref().map_or(Value::Null, |b| to_json(b, 0));
-    let named =
-        Some(log.event_name.clone()).filter(|n| !n.is_empty()).or_else(|| attrs.text(&["event.name"]));
-    let name = named.or_else(|| body.as_str().map(str::to_owned)).filter(|n| n.starts_with("gen_ai."))?;
+    // Some producers write where the record was made into the name's own field.
+    let names = [Some(log.event_name.clone()), attrs.text(&["event.name"]), body.as_str().map(str::to_owned)];
+    let name = names.into_iter().flatten().find(|n| is_claimed(n, &attrs))?;
     let time = if log.time_unix_nano > 0 { log.time_unix_nano } else { log.observed_time_unix_nano };
     Some(Event { name, attrs, body, time, from_log: true, tie: record.hash.0 })
+}
+
+/// Events of coding agents that say what was done; all others count what the agent does for itself.
+const AGENT_EVENTS: &[&str] = &[
+    "claude_code.user_prompt",
+    "claude_code.api_request",
+    "claude_code.api_error",
+    "claude_code.assistant_response",
+    "claude_code.tool_result",
+    "claude_code.tool_decision",
+    "codex.conversation_starts",
+    "codex.user_prompt",
+    "codex.api_request",
+    "codex.tool_decision",
+    "codex.tool_result",
+    "gemini_cli.user_prompt",
+    "gemini_cli.api_response",
+    "gemini_cli.api_error",
+    "gemini_cli.tool_call",
+];
+/// Of these only the one that counts tokens tells of a whole call.
+const STREAM_EVENTS: &[&str] = &["codex.sse_event", "codex.websocket_event"];
+
+fn is_claimed(name: &str, attrs: &Attrs) -> bool {
+    name.starts_with("gen_ai.")
+        || AGENT_EVENTS.contains(&name)
+        || STREAM_EVENTS.contains(&name) && attrs.has("input_token_count")
 }
 
 /// What `events` tell of the messages. Span events win; logs fill the sides that they left empty.
@@ -83,8 +110,24 @@ pub fn read(events: &[Event], issues: &mut Vec<Issue>) -> Told {
 /// Takes `other` when `content` is missing, or is less than whole and `other` is whole.
 pub fn prefer(content: &mut Content<Vec<Message>>, other: Content<Vec<Message>>) {
     let damaged = content.state != ContentState::Captured && other.state == ContentState::Captured;
-    if content.value.is_empty() || damaged && !other.value.is_empty() {
+    let says_more = !other.value.is_empty() || content.state == ContentState::NotCaptured;
+    if content.value.is_empty() && says_more || damaged && !other.value.is_empty() {
         *content = other;
+    }
+}
+
+/// Takes `other` when it tells more: more messages, or more calls with an id (`dialects.md` B1).
+pub fn prefer_richer(content: &mut Content<Vec<Message>>, other: Content<Vec<Message>>) {
+    let wealth = |content: &Content<Vec<Message>>| {
+        let calls = content.value.iter().flat_map(|m| &m.parts).filter(|p| {
+            matches!(p, Part::ToolCall { id: Some(_), .. } | Part::ToolCallResponse { id: Some(_), .. })
+        });
+        (content.value.len(), calls.count())
+    };
+    if other.state == content.state && wealth(&other) > wealth(content) {
+        *content = other;
+    } else {
+        prefer(content, other);
     }
 }
 

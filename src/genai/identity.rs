@@ -2,6 +2,7 @@
 
 use super::{
     attrs::Attrs,
+    metadata::Metadata,
     operation::{CheckpointRef, Identity, Rule},
 };
 
@@ -14,24 +15,26 @@ pub const RUN_IDS: &[(Rule, &str)] = &[
     (Rule::Producer, "prompt.id"),
     (Rule::Producer, "mlflow.traceRequestId"),
 ];
+/// The convention's own word goes before the word of any SDK.
 const CONVERSATION: &[&str] = &[
     "gen_ai.conversation.id",
     "session.id",
     "langfuse.session.id",
-    "langsmith.metadata.thread_id",
-    "langsmith.metadata.session_id",
-    "traceloop.association.properties.session_id",
-    "traceloop.association.properties.thread_id",
-    "ai.telemetry.metadata.sessionId",
+    "lmnr.association.properties.session_id",
+];
+/// What names a conversation where neither the record nor its metadata does.
+const CONVERSATION_ELSE: &[&str] = &[
     "gcp.vertex.agent.session_id",
     "checkpoint.session_id",
     "spring.ai.chat.client.conversation.id",
+    "voltagent.conversation_id",
+    "wandb.thread_id",
+    "mlflow.trace.session",
     "thread_id",
     "conversation.id",
 ];
-const USER: &[&str] = &["user.id", "enduser.id", "langfuse.user.id", "gen_ai.user", "gen_ai.request.user"];
-const THREAD: &[&str] =
-    &["langsmith.metadata.thread_id", "traceloop.association.properties.thread_id", "thread_id"];
+const USER: &[&str] = &["user.id", "enduser.id", "langfuse.user.id"];
+const USER_ELSE: &[&str] = &["gen_ai.user", "gen_ai.request.user", "llm.user", "mlflow.trace.user"];
 /// Checkpoint ids: attribute, and whether the record shows the checkpoint being made.
 const CHECKPOINTS: &[(&str, bool)] = &[
     ("gen_ai.checkpoint.id", true),
@@ -41,17 +44,24 @@ const CHECKPOINTS: &[(&str, bool)] = &[
 ];
 
 /// The identity that a span's or log's attributes give, with scope and resource as fallback for conversation and user.
-pub fn read(attrs: &Attrs, scope: &Attrs, resource: &Attrs) -> Identity {
-    let conversation = [attrs, scope, resource].iter().find_map(|a| a.text(CONVERSATION));
+pub(super) fn read(attrs: &Attrs, metadata: &Metadata, scope: &Attrs, resource: &Attrs) -> Identity {
+    let first = |own: &[&str], from_metadata: Option<String>, other: &[&str]| {
+        let of_span = attrs.text(own).or(from_metadata).or_else(|| attrs.text(other));
+        of_span.or_else(|| [scope, resource].iter().find_map(|a| a.text(own).or_else(|| a.text(other))))
+    };
+    let conversation = first(CONVERSATION, metadata.session(), CONVERSATION_ELSE);
     let run_ids = RUN_IDS.iter().filter_map(|(rule, key)| {
-        let own = attrs.text(&[key]);
+        let own = attrs.text(&[key]).map(|id| id.trim_matches('"').to_owned());
         let id = if *rule <= Rule::Configured { own.or_else(|| resource.text(&[key])) } else { own };
         Some((*rule, id.filter(|id| is_run_id(id))?))
     });
     Identity {
         run_ids: run_ids.collect(),
-        user: [attrs, scope, resource].iter().find_map(|a| a.text(USER)),
-        thread: attrs.text(THREAD).filter(|t| Some(t) != conversation.as_ref()),
+        user: first(USER, metadata.user(), USER_ELSE),
+        thread: metadata
+            .thread()
+            .or_else(|| attrs.text(&["thread_id"]))
+            .filter(|t| Some(t) != conversation.as_ref()),
         conversation,
         simulation_id: resource.text(&["spanreel.simulation_id"]),
         links_join: false,
@@ -59,17 +69,17 @@ pub fn read(attrs: &Attrs, scope: &Attrs, resource: &Attrs) -> Identity {
 }
 
 /// The checkpoints that a record's attributes name.
-pub fn checkpoints(attrs: &Attrs) -> Vec<CheckpointRef> {
+pub(super) fn checkpoints(attrs: &Attrs, metadata: &Metadata) -> Vec<CheckpointRef> {
     let named = CHECKPOINTS.iter().filter_map(|(key, recorded)| {
         Some(CheckpointRef {
             checkpoint_id: attrs.text(&[key])?,
-            thread_id: attrs.text(THREAD),
+            thread_id: metadata.thread().or_else(|| attrs.text(&["thread_id"])),
             source: (*key).to_owned(),
             recorded: *recorded,
             ..CheckpointRef::default()
         })
     });
-    named.collect()
+    named.chain(metadata.checkpoint()).collect()
 }
 
 /// 1 to 256 bytes without control characters (design section 4).

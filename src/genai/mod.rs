@@ -5,9 +5,12 @@ pub mod dialect;
 pub mod events;
 pub mod finish;
 pub mod identity;
+pub mod indexed;
 pub mod message;
+mod metadata;
 pub mod operation;
 pub mod parse;
+mod provider;
 pub mod state;
 mod status;
 #[cfg(test)]
@@ -26,28 +29,50 @@ pub fn normalize_span(span: &Record, logs: &[&Record]) -> Operation {
     let Some(body) = span.as_span() else { return operation };
     let attrs = Attrs::new(&body.attributes);
     let events = events::collect(span, logs);
-    let facts =
-        dialect::Facts { span: body, attrs: &attrs, events: &events, scope: span.origin.scope_name() };
-    operation.identity = identity(span, &attrs);
-    operation.checkpoints = identity::checkpoints(&attrs);
-    dialect::read(&facts, &mut operation);
-    status::read(&facts, &mut operation);
-    settle(&mut operation);
+    let facts = dialect::Facts {
+        span: body,
+        attrs: &attrs,
+        events: &events,
+        log: None,
+        scope: span.origin.scope_name(),
+    };
+    let metadata = metadata::Metadata::read(&attrs);
+    operation.identity = identity(span, &attrs, &metadata);
+    operation.checkpoints = identity::checkpoints(&attrs, &metadata);
+    operation.sequence = metadata.step().map(|(series, position)| operation::Sequence { series, position });
+    read(&facts, &mut operation);
+    // A node of a graph is a function that a user wrote.
+    if operation.kind == Kind::Internal && metadata.node().is_some_and(|node| node == body.name) {
+        operation.kind = Kind::Task;
+        operation.declared = true;
+        operation.workflow_name = Some(body.name.clone());
+    }
     operation
 }
 
-/// The operation that a log record is by itself, or `None`: an `operation.details` event that belongs to no span.
+/// The operation that a log record is by itself, or `None`: an event of a coding agent, or an `operation.details` event
+/// that belongs to no span.
 pub fn normalize_log(log: &Record) -> Option<Operation> {
-    let event = events::of_log(log).filter(|e| e.name == events::DETAILS && !log.span_id().is_valid())?;
+    let event = events::of_log(log)?;
+    let stands_alone = match event.name.as_str() {
+        events::DETAILS => !log.span_id().is_valid(),
+        name => !name.starts_with("gen_ai."),
+    };
+    if !stands_alone {
+        return None;
+    }
     let span = opentelemetry_proto::tonic::trace::v1::Span::default();
-    let events = [event];
-    let attrs = events.first().map(|e| e.attrs.clone())?;
-    let facts =
-        dialect::Facts { span: &span, attrs: &attrs, events: &events, scope: log.origin.scope_name() };
-    let mut operation = Operation { identity: identity(log, &attrs), ..Operation::default() };
-    dialect::read(&facts, &mut operation);
-    status::read(&facts, &mut operation);
-    settle(&mut operation);
+    let metadata = metadata::Metadata::read(&event.attrs);
+    let mut operation =
+        Operation { identity: identity(log, &event.attrs, &metadata), ..Operation::default() };
+    let facts = dialect::Facts {
+        span: &span,
+        attrs: &event.attrs,
+        events: std::slice::from_ref(&event),
+        log: Some(&event),
+        scope: log.origin.scope_name(),
+    };
+    read(&facts, &mut operation);
     operation.kind.is_genai().then_some(operation)
 }
 
@@ -56,9 +81,20 @@ pub fn claims_log(log: &Record) -> bool {
     events::of_log(log).is_some()
 }
 
-fn identity(record: &Record, attrs: &Attrs) -> operation::Identity {
+fn read(facts: &dialect::Facts<'_>, operation: &mut Operation) {
+    (operation.usage, operation.cost_source) = usage::read(facts.attrs);
+    dialect::read(facts, operation);
+    operation.provider = operation.provider.take().or_else(|| provider::read(facts.attrs));
+    status::read(facts, operation);
+    if let Some(failure) = &mut operation.failure {
+        status::read_code(facts, failure);
+    }
+    settle(operation);
+}
+
+fn identity(record: &Record, attrs: &Attrs, metadata: &metadata::Metadata) -> operation::Identity {
     let scope = record.origin.scope.as_ref().map(|s| Attrs::new(&s.attributes)).unwrap_or_default();
-    identity::read(attrs, &scope, &Attrs::new(&record.origin.resource.attributes))
+    identity::read(attrs, metadata, &scope, &Attrs::new(&record.origin.resource.attributes))
 }
 
 /// The rules that hold whatever the dialect: system messages are told once, containers' usage is a sum.
@@ -84,6 +120,10 @@ fn settle(operation: &mut Operation) {
     let silent = operation.output.value.iter().flat_map(|m| &m.parts).all(|p| *p == message::Part::text(""));
     if silent && operation.finish_reasons.iter().any(|r| r == "error") {
         operation.output.state = message::ContentState::NotCaptured;
+    }
+    if operation.provider.is_none() && operation.kind == Kind::ModelCall {
+        let models = [&operation.request_model, &operation.response_model];
+        operation.provider = models.into_iter().flatten().find_map(|model| provider::of_model(model));
     }
     hand_off(operation);
     let container = matches!(

@@ -133,6 +133,9 @@ pub struct Failure {
     /// What it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Status code of the provider's HTTP answer, 400 to 599.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_code: Option<u16>,
 }
 
 /// How an operation ended.
@@ -168,6 +171,8 @@ pub struct Tool {
     /// JSON text is opened once; raw text when it does not parse. `Value::Null` when not captured.
     pub arguments: Content<Value>,
     pub result: Content<Value>,
+    /// Response id of the model call that asked for it, where the producer says so.
+    pub asked_by: Option<String>,
     /// A structured-output tool (`final_result` and its like): the model's answer, not a call.
     pub is_output: bool,
 }
@@ -221,6 +226,12 @@ pub struct Operation {
     pub decision: Option<String>,
     pub status: OpStatus,
     pub failure: Option<Failure>,
+    /// True for a model call that may only stand for the calls below it: it counts where there is none.
+    pub is_wrapper: bool,
+    /// True for a detail of the operation above (the run of a tool, the wait for a permission): how it ended is how that ended.
+    pub completes_parent: bool,
+    /// How long it took, where a log record that marks the end says so.
+    pub duration_ns: Option<u64>,
     pub identity: Identity,
     pub sequence: Option<Sequence>,
     pub checkpoints: Vec<CheckpointRef>,

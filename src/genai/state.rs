@@ -33,12 +33,23 @@ pub fn open(value: &Value) -> Opened {
     }
     match serde_json::from_str::<Value>(text) {
         Ok(value) => Opened { state: of_value(&value), value, unparsable: false },
-        Err(e) if e.is_eof() || is_cut(text) => match repair(without_cut_marker(text)) {
-            Some(value) => Opened { value, state: ContentState::Truncated, unparsable: false },
-            None => Opened { value: value.clone(), state: ContentState::Truncated, unparsable: true },
+        Err(e) if (e.is_eof() || is_cut(text)) && !text.starts_with("{'") => {
+            match repair(without_cut_marker(text)) {
+                Some(value) => Opened { value, state: ContentState::Truncated, unparsable: false },
+                None => Opened { value: value.clone(), state: ContentState::Truncated, unparsable: true },
+            }
+        }
+        Err(_) => match super::parse::python::literal(text) {
+            Some(value) => Opened { state: of_value(&value), value, unparsable: false },
+            None => plain(),
         },
-        Err(_) => plain(),
     }
+}
+
+/// True when `text` is nothing but a marker that stands for what was withheld or could not be written.
+pub fn is_marker(text: &str) -> bool {
+    let text = text.trim();
+    REDACTED.contains(&text) || UNSERIALIZABLE.contains(&text) || text == "__REDACTED__"
 }
 
 /// The state that the markers in `text` tell.

@@ -68,8 +68,21 @@ pub(super) fn read(facts: &Facts<'_>, operation: &mut Operation) {
             .push(Issue { code: "status_conflict", detail: "status ok with a recorded exception".into() });
     }
     if operation.status == OpStatus::Error {
-        operation.failure = Some(Failure { kind, message });
+        operation.failure = Some(Failure { kind, message, status_code: None });
     }
+}
+
+/// The status code that the provider answered with: on the span, or the error's type (semconv `error.type`), or what the
+/// clients of OpenAI and Anthropic write into the message (`Error code: 429 - ...`).
+pub(super) fn read_code(facts: &Facts<'_>, failure: &mut Failure) {
+    let valid = |code: &u16| (400..600).contains(code);
+    let code = |text: &str| text.get(..3)?.parse::<u16>().ok().filter(valid);
+    let of_span = ["http.response.status_code", "http.status_code", "status_code"]
+        .iter()
+        .find_map(|key| u16::try_from(facts.attrs.int(&[key])?).ok().filter(valid));
+    let by_type = || failure.kind.as_deref().filter(|k| k.len() == 3).and_then(code);
+    let by_message = || code(failure.message.as_deref()?.split_once("Error code: ")?.1);
+    failure.status_code = of_span.or_else(by_type).or_else(by_message);
 }
 
 /// False for a message that only repeats the exception's type.

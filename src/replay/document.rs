@@ -7,10 +7,7 @@ use chrono::{DateTime, SecondsFormat};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    genai::{
-        message::Message,
-        operation::{Failure, Usage},
-    },
+    genai::{message::Message, operation::Usage},
     run::model::{Replayability, Run, RunCheckpoint, Step, StepKind},
     tenant::TenantId,
 };
@@ -37,7 +34,7 @@ pub fn replay(tenant: &TenantId, run: &Run) -> Value {
         "started_at": time(run.start_ns),
         "ended_at": time(run.end_ns),
         "duration_ms": duration_ms(run.start_ns, run.end_ns),
-        "error": error(run.error.as_ref()),
+        "error": run.error,
         "replayability": run.replayability,
         "partial": run.replayability != Replayability::Complete,
         "record_digest": run.record_digest,
@@ -82,7 +79,7 @@ pub fn step(run: &Run, step: &Step) -> Value {
         "ended_at": time(step.end_ns),
         "duration_ms": duration_ms(step.start_ns, step.end_ns),
         "status": step.status,
-        "error": error(step.error.as_ref()),
+        "error": step.error,
         "decision": step.decision,
         "model": step.model,
         "response_model": step.response_model,
@@ -121,20 +118,6 @@ pub fn checkpoints(run: &Run) -> Value {
 pub fn time(unix_nanos: u64) -> Option<String> {
     let unix_nanos = i64::try_from(unix_nanos).ok().filter(|n| *n != 0)?;
     Some(DateTime::from_timestamp_nanos(unix_nanos).to_rfc3339_opts(SecondsFormat::Nanos, true))
-}
-
-/// `{type, message, status_code}`. The HTTP status is the error's type when that is one (semconv `error.type`), else what
-/// the message begins with in the form that the OpenAI and Anthropic clients write (`Error code: 429 - ...`).
-fn error(failure: Option<&Failure>) -> Option<Value> {
-    let failure = failure?;
-    let code = |text: &str| text.get(..3)?.parse::<u16>().ok().filter(|c| (400..600).contains(c));
-    let by_type = failure.kind.as_deref().filter(|k| k.len() == 3).and_then(code);
-    let by_message = || code(failure.message.as_deref()?.strip_prefix("Error code: ")?);
-    let mut error = json!(failure);
-    if let (Some(members), Some(code)) = (error.as_object_mut(), by_type.or_else(by_message)) {
-        let _ = members.insert("status_code".into(), json!(code));
-    }
-    Some(error)
 }
 
 /// Milliseconds from start to end; `None` when either is unknown or the end lies before the start.

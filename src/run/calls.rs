@@ -16,7 +16,7 @@ use super::{
 };
 use crate::genai::{
     message::{ContentState, Message, Part},
-    operation::OpStatus,
+    operation::{Failure, OpStatus},
 };
 
 /// Tools that frameworks make up to get an answer in a given shape: asked for, never executed.
@@ -56,6 +56,7 @@ struct Shown {
 
 /// Ties calls, steps and answers together; adds inferred steps to `drafts`; returns the edges of order that follow.
 pub(super) fn tie(drafts: &mut Vec<Draft>, output_tools: &BTreeSet<String>) -> Vec<Edge> {
+    restore_calls(drafts);
     let shown = shown(drafts);
     let mut asked = asked(drafts, output_tools);
     match_steps(drafts, &mut asked, &shown);
@@ -85,6 +86,56 @@ pub(super) fn lost_calls(step: &Step) -> bool {
     step.kind == StepKind::ModelCall
         && step.finish_reasons.iter().any(|reason| reason == "tool_call")
         && parts(&step.output_messages).all(spoken)
+}
+
+/// Puts into the output of a model call the calls that its tools say it asked for, where it shows none itself.
+fn restore_calls(drafts: &mut [Draft]) {
+    let mut by_response: HashMap<String, Vec<usize>> = HashMap::new();
+    for (number, draft) in drafts.iter().enumerate() {
+        if let Some(response) = draft.calls.asked_by.clone() {
+            by_response.entry(response).or_default().push(number);
+        }
+    }
+    for number in 0..drafts.len() {
+        let Some(draft) = drafts.get(number).filter(|draft| draft.step.kind == StepKind::ModelCall) else {
+            continue;
+        };
+        let shows_calls =
+            parts(&draft.step.output_messages).any(|part| matches!(part, Part::ToolCall { .. }));
+        let Some(tools) = draft.step.response_id.as_ref().and_then(|id| by_response.get(id)) else {
+            continue;
+        };
+        let mut tools: Vec<&Draft> = tools.iter().filter_map(|tool| drafts.get(*tool)).collect();
+        // A call whose arguments nobody recorded is no call that could be answered again.
+        tools.retain(|tool| tool.step.tool_arguments.is_some());
+        if shows_calls || tools.is_empty() {
+            continue;
+        }
+        tools.sort_by_key(|tool| tool.rank);
+        let calls: Vec<Part> = tools
+            .iter()
+            .map(|tool| {
+                Part::tool_call(
+                    tool.step.tool_call_id.clone(),
+                    &tool.step.name,
+                    tool.step.tool_arguments.clone(),
+                )
+            })
+            .collect();
+        let Some(draft) = drafts.get_mut(number) else { continue };
+        match draft.step.output_messages.last_mut() {
+            Some(message) => message.parts.extend(calls),
+            None => draft.step.output_messages.push(Message {
+                role: "assistant".into(),
+                parts: calls,
+                ..Message::default()
+            }),
+        }
+        if draft.step.output_state == ContentState::NotCaptured {
+            draft.step.output_state = ContentState::Inferred;
+        }
+        draft.calls.filled.push("tool calls");
+    }
 }
 
 fn models(drafts: &[Draft]) -> Vec<usize> {
@@ -201,6 +252,11 @@ fn match_steps(drafts: &[Draft], asked: &mut [Asked], shown: &Shown) {
         same_tool(&call.name, &step.name) && (unknown || step.input_state != ContentState::Captured)
     });
     match_in_order(drafts, asked, &free, false, |call, step| same_tool(&call.name, &step.name));
+    // A function may be offered under another name than its own.
+    match_in_order(drafts, asked, &free, true, |call, step| {
+        let told = call.arguments.as_ref().zip(step.tool_arguments.as_ref());
+        step.kind == StepKind::ToolCall && told.is_some_and(|(call, step)| call == step && is_telling(call))
+    });
     // A hand-off is asked for through a tool that each framework names its own way.
     match_in_order(drafts, asked, &free, true, |call, step| {
         let target = step.decision.as_deref().unwrap_or(&step.name).to_lowercase().replace([' ', '-'], "_");
@@ -213,6 +269,11 @@ fn match_steps(drafts: &[Draft], asked: &mut [Asked], shown: &Shown) {
 fn same_arguments(asked: &Value, executed: &Value) -> bool {
     let only = asked.as_object().filter(|map| map.len() == 1).and_then(|map| map.values().next());
     asked == executed || only == Some(executed)
+}
+
+/// Arguments that two calls of different tools hardly share.
+fn is_telling(arguments: &Value) -> bool {
+    arguments.as_object().is_some_and(|members| !members.is_empty())
 }
 
 /// Gives each unmatched call the first free step at or after it that `fits`. Looks at a bounded number of steps a call.
@@ -325,8 +386,20 @@ fn fill(drafts: &mut [Draft], call: &Asked) {
             step.input_state = ContentState::Inferred;
             draft.calls.filled.push("arguments");
         }
+        // Some record only the value of the only argument.
+        let bare = step.tool_arguments.as_ref().is_some_and(|a| !a.is_object());
+        if bare && call.arguments.as_ref().is_some_and(Value::is_object) {
+            step.tool_arguments.clone_from(&call.arguments);
+            draft.calls.filled.push("arguments");
+        }
         let answer = call.answer.as_ref().and_then(|(_, answer)| answer.clone());
-        let open = step.output_state == ContentState::NotCaptured && step.status == OpStatus::Ok;
+        if let (Some(Value::String(told)), Some(failure), true) =
+            (&answer, &mut step.error, draft.calls.failed_below)
+        {
+            failure.message = Some(told.clone());
+        }
+        let open = step.output_state == ContentState::NotCaptured
+            && matches!(step.status, OpStatus::Ok | OpStatus::Error);
         if let (true, Some(answer)) = (open, answer) {
             step.tool_result = Some(answer);
             step.output_state = ContentState::Inferred;
@@ -345,13 +418,21 @@ fn note_unanswered(drafts: &mut [Draft], call: &Asked) {
 fn infer(drafts: &[Draft], call: &Asked, shows: usize, answer: Option<Value>) -> Option<Draft> {
     let (asker, shows) = (drafts.get(call.by)?, drafts.get(shows)?);
     let state = |there: bool| if there { ContentState::Inferred } else { ContentState::NotCaptured };
+    // An answer that is nothing but an error says how the call ended.
+    let error = answer
+        .as_ref()
+        .and_then(Value::as_object)
+        .filter(|o| o.len() == 1)
+        .and_then(|o| o.get("error")?.as_str());
+    let error = error.map(|message| Failure { message: Some(message.to_owned()), ..Failure::default() });
     let step = Step {
         kind: StepKind::ToolCall,
         name: call.name.clone(),
         span_id: None,
         start_ns: asker.step.end_ns,
         end_ns: shows.step.start_ns.max(asker.step.end_ns),
-        status: OpStatus::Ok,
+        status: if error.is_some() { OpStatus::Error } else { OpStatus::Ok },
+        error,
         input_state: state(call.arguments.is_some()),
         output_state: state(answer.is_some()),
         tool_call_id: call.id.clone(),

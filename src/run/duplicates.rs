@@ -57,6 +57,9 @@ pub(super) fn find(forest: &Forest, nodes: &[usize]) -> Duplicates {
         };
         let mut same = inner.iter().filter(one_call);
         match (same.next(), same.next()) {
+            _ if outer_node.op.is_wrapper => {
+                let _ = found.set_aside.insert(*outer);
+            }
             (Some(one), None) => join(*outer, *one),
             _ if inner.len() > 1 && wraps(outer_node.op.kind) => {
                 let _ = found.set_aside.insert(*outer);
@@ -64,8 +67,11 @@ pub(super) fn find(forest: &Forest, nodes: &[usize]) -> Duplicates {
             _ => {}
         }
     }
-    for (a, b) in at_one_time(forest, &calls) {
+    for (a, b) in at_one_time(forest, &calls).into_iter().chain(silent_siblings(forest, &calls)) {
         join(a, b);
+    }
+    for (log, call) in logs_without_id(forest, &calls) {
+        join(log, call);
     }
     let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (row, node) in calls.iter().enumerate() {
@@ -89,7 +95,7 @@ pub(super) fn find(forest: &Forest, nodes: &[usize]) -> Duplicates {
 pub(super) fn usage_of(forest: &Forest, elected: usize, reports: &[usize]) -> (Usage, Option<String>) {
     let with_usage = reports.iter().chain([&elected]).filter(|n| !forest.nodes[**n].op.usage.is_empty());
     with_usage
-        .max_by_key(|n| (forest.nodes[**n].depth, forest.nodes[**n].position))
+        .max_by_key(|n| (forest.nodes[**n].depth, **n == elected, forest.nodes[**n].position))
         .map(|n| (forest.nodes[*n].op.usage, forest.nodes[*n].op.cost_source.clone()))
         .unwrap_or_default()
 }
@@ -171,7 +177,9 @@ fn at_one_time(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
         let mut last: Option<usize> = None;
         for number in bucket {
             let node = &forest.nodes[number];
-            let reaches = last.filter(|last| forest.nodes[*last].end_ns >= node.order_ns);
+            // The time of a log record is that of its writing: its ids say more.
+            let timeless = |other: &usize| how != 2 && (node.is_log || forest.nodes[*other].is_log);
+            let reaches = last.filter(|last| timeless(last) || forest.nodes[*last].end_ns >= node.order_ns);
             if let Some(other) = reaches {
                 let one = &forest.nodes[other];
                 if may_be_one(one, node) && (how != 2 || other_scope(one, node)) {
@@ -181,6 +189,73 @@ fn at_one_time(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
             if last.is_none_or(|last| forest.nodes[last].end_ns < node.end_ns) {
                 last = Some(number);
             }
+        }
+    }
+    pairs
+}
+
+/// A call within the time of its sibling from another scope, of the same model and without any content of its own.
+fn silent_siblings(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
+    let mut siblings: BTreeMap<(Option<usize>, Kind), Vec<usize>> = BTreeMap::new();
+    for number in calls.iter().filter(|n| !forest.nodes[**n].is_log && wraps(forest.nodes[**n].op.kind)) {
+        siblings
+            .entry((forest.nodes[*number].parent, forest.nodes[*number].op.kind))
+            .or_default()
+            .push(*number);
+    }
+    let silent = |node: &Node| {
+        let states = (node.op.input.state, node.op.output.state);
+        states == (ContentState::NotCaptured, ContentState::NotCaptured)
+    };
+    let mut pairs = Vec::new();
+    for ((parent, _), mut group) in siblings {
+        if parent.is_none() || group.len() < 2 {
+            continue;
+        }
+        group.sort_by_key(|n| (forest.nodes[*n].order_ns, std::cmp::Reverse(forest.nodes[*n].end_ns)));
+        // The sibling that reaches farthest so far is the only one that can hold the next.
+        let mut widest: Option<usize> = None;
+        for number in group {
+            let node = &forest.nodes[number];
+            let around = widest.map(|n| (n, &forest.nodes[n])).filter(|(_, w)| w.end_ns >= node.end_ns);
+            match around {
+                Some((outer, wide)) if silent(node) => {
+                    let usage = |n: &Node| (n.op.usage.input_tokens, n.op.usage.output_tokens);
+                    let ((a, b), (c, d)) = (usage(wide), usage(node));
+                    let counts = |x: Option<u64>, y: Option<u64>| x.is_none() || y.is_none() || x == y;
+                    if other_scope(wide, node) && counts(a, c) && counts(b, d) && may_be_one(wide, node) {
+                        pairs.push((outer, number));
+                    }
+                }
+                Some(_) => {}
+                None => widest = Some(number),
+            }
+        }
+    }
+    pairs
+}
+
+/// Log records of model calls that name no response: each belongs to the call that was begun last before it was written.
+fn logs_without_id(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
+    let model = |n: &&usize| forest.nodes[**n].op.kind == Kind::ModelCall;
+    let nameless = |n: &&usize| forest.nodes[**n].is_log && forest.nodes[**n].op.response_id.is_none();
+    let tells_counts = |n: &&usize| !forest.nodes[**n].op.usage.is_empty();
+    let spans: Vec<usize> =
+        calls.iter().filter(model).filter(|n| !forest.nodes[**n].is_log).copied().collect();
+    // Where no span shows the calls, the record that counts the tokens stands for each.
+    let mut begun = if spans.is_empty() {
+        calls.iter().filter(model).filter(|n| !nameless(n) || tells_counts(n)).copied().collect()
+    } else {
+        spans
+    };
+    begun.sort_by_key(|n| (forest.nodes[*n].order_ns, forest.nodes[*n].position));
+    let mut pairs = Vec::new();
+    for log in calls.iter().filter(model).filter(nameless) {
+        let node = &forest.nodes[*log];
+        let earlier = begun.partition_point(|n| forest.nodes[*n].order_ns <= node.end_ns);
+        let last = begun.get(..earlier).and_then(<[usize]>::last).copied();
+        if let Some(call) = last.filter(|call| call != log && may_be_one(&forest.nodes[*call], node)) {
+            pairs.push((*log, call));
         }
     }
     pairs

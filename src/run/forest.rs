@@ -249,10 +249,11 @@ fn log_node(log: &Arc<Record>, op: Operation, counted: bool) -> Node {
         .map_or(0, |l| if l.time_unix_nano == 0 { l.observed_time_unix_nano } else { l.time_unix_nano });
     let [a, b, c, d, e, f, g, h, ..] = log.hash.0;
     let parent = log.span_id();
+    let start = known(at).saturating_sub(op.duration_ns.unwrap_or(0));
     Node {
         op,
         parent_id: parent.is_valid().then_some(parent),
-        start_ns: known(at),
+        start_ns: start,
         end_ns: known(at),
         is_log: true,
         receipts: counted.then(|| Receipt::of(log)).into_iter().collect(),

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::genai::{
     message::{Content, ContentState, Message},
-    operation::{Kind, Operation},
+    operation::{Kind, OpStatus, Operation},
 };
 
 /// A step before it has a number.
@@ -36,8 +36,12 @@ pub(super) struct Draft {
 /// What is known of the tool calls that touch a step.
 #[derive(Debug, Default)]
 pub(super) struct CallFindings {
+    /// Response id of the model call that asked for this tool call, as the producer has it.
+    pub(super) asked_by: Option<String>,
     /// Names of tools that this model call asked for and that nothing answers.
     pub(super) unanswered: Vec<String>,
+    /// True when another record than its span says that it failed.
+    pub(super) failed_below: bool,
     /// A tool call that nothing in the run asked for.
     pub(super) unasked: bool,
     /// Sides that were filled from model calls.
@@ -105,6 +109,8 @@ fn kind_of(op: &Operation, has_step_below: bool) -> Option<StepKind> {
         Kind::Memory => Some(StepKind::Memory),
         Kind::Checkpoint => Some(StepKind::Checkpoint),
         Kind::Agent => leaf().then_some(StepKind::AgentCall),
+        // A node that paused the run for a person.
+        Kind::Task if op.status == OpStatus::Interrupted && !has_step_below => Some(StepKind::HumanInput),
         Kind::Workflow | Kind::Task => leaf().then_some(StepKind::Task),
         Kind::Internal | Kind::Foreign => None,
     }
@@ -119,9 +125,29 @@ fn build(forest: &Forest, number: usize, kind: StepKind, duplicates: &Duplicates
     let node = &forest.nodes[number];
     let reports = duplicates.reports.get(&number).map(Vec::as_slice).unwrap_or_default();
     let mut op = node.op.clone();
+    let said_unset = op.status == OpStatus::Ok;
+    let said_ok =
+        node.record.as_span().and_then(|span| span.status.as_ref()).is_some_and(|status| status.code == 1);
     for other in reports {
-        fill(&mut op, &forest.nodes[*other].op);
+        let report = &forest.nodes[*other].op;
+        fill(&mut op, report);
+        // A log record may know of a failure that the span leaves unset.
+        if forest.nodes[*other].is_log && !said_ok {
+            take_failure(&mut op, report);
+        }
     }
+    for below in node.children.iter().map(|child| &forest.nodes[*child].op).filter(|op| op.completes_parent) {
+        if !said_ok {
+            take_failure(&mut op, below);
+        }
+        op.decision = op.decision.or_else(|| below.decision.clone());
+    }
+    let failed_below = said_unset && op.status == OpStatus::Error;
+    // A log record is written when something ends; the first of those on one call is nearest to its start.
+    let logs = || reports.iter().map(|n| &forest.nodes[*n]).filter(|n| n.is_log && n.start_ns != 0);
+    let start_ns =
+        if node.is_log { logs().map(|n| n.start_ns).fold(node.start_ns, u64::min) } else { node.start_ns };
+    let order_ns = if node.is_log { start_ns } else { node.order_ns };
     let (usage, cost_source) = usage_of(forest, number, reports);
     let (sides, arguments, result) = contents(kind, &mut op);
     let mut agent_path = node.agents_above.to_vec();
@@ -141,7 +167,7 @@ fn build(forest: &Forest, number: usize, kind: StepKind, duplicates: &Duplicates
         depth: node.depth,
         agent_path,
         parallel_group: None,
-        start_ns: node.start_ns,
+        start_ns,
         end_ns: node.end_ns,
         status: op.status,
         error: op.failure,
@@ -174,9 +200,9 @@ fn build(forest: &Forest, number: usize, kind: StepKind, duplicates: &Duplicates
         step,
         node: Some(number),
         input: op.input.value,
-        rank: (node.order_ns, node.position, node.trace, node.span, 0),
+        rank: (order_ns, node.position, node.trace, node.span, 0),
         parent: None,
-        calls: CallFindings::default(),
+        calls: CallFindings { asked_by: op.tool.asked_by, failed_below, ..CallFindings::default() },
     }
 }
 
@@ -228,6 +254,7 @@ fn fill(op: &mut Operation, from: &Operation) {
     side(&mut op.tool.result, &from.tool.result);
     gap(&mut op.tool.call_id, &from.tool.call_id);
     gap(&mut op.tool.name, &from.tool.name);
+    gap(&mut op.tool.asked_by, &from.tool.asked_by);
     gap(&mut op.request_model, &from.request_model);
     gap(&mut op.response_model, &from.response_model);
     gap(&mut op.response_id, &from.response_id);
@@ -250,6 +277,15 @@ fn fill(op: &mut Operation, from: &Operation) {
     }
 }
 
+fn take_failure(op: &mut Operation, from: &Operation) {
+    if op.status == OpStatus::Ok && from.status == OpStatus::Error {
+        op.status = from.status;
+    }
+    if op.status == OpStatus::Error && op.failure.as_ref().is_none_or(|f| f.message.is_none()) {
+        op.failure = from.failure.clone().or(op.failure.take());
+    }
+}
+
 /// Tool name, else model, else agent or span name.
 fn name(kind: StepKind, node: &Node, op: &Operation) -> String {
     let model = || op.request_model.as_ref().or(op.response_model.as_ref());
@@ -257,6 +293,7 @@ fn name(kind: StepKind, node: &Node, op: &Operation) -> String {
         StepKind::ModelCall | StepKind::Embedding | StepKind::Rerank => model(),
         StepKind::AgentCall => op.agent_name.as_ref(),
         StepKind::Task => op.workflow_name.as_ref(),
+        StepKind::HumanInput => op.tool.name.as_ref().or(op.workflow_name.as_ref()),
         _ => op.tool.name.as_ref(),
     };
     match named.filter(|name| !name.is_empty()) {

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     calls::lost_calls,
     forest::{Forest, Node},
-    model::{Note, Reason, ReasonClass, ReasonCode, Replayability, RunCheckpoint, StepKind},
+    model::{Note, Reason, ReasonClass, ReasonCode, Replayability, RunCheckpoint, Step, StepKind},
     order::Edge,
     steps::Draft,
 };
 use crate::{
     genai::{
         message::ContentState,
-        operation::{Kind, OpStatus},
+        operation::{Failure, Kind, OpStatus},
     },
     otlp::record::{SpanId, TraceId},
 };
@@ -156,7 +156,7 @@ impl Verdict {
     /// The verdict in its final order, with how far the run can be answered.
     pub(super) fn close(self, drafts: &[Draft]) -> (Replayability, Vec<Reason>, Vec<Note>) {
         let answered = |draft: &Draft| {
-            draft.step.status == OpStatus::Error
+            tells_error(&draft.step)
                 || matches!(
                     draft.step.output_state,
                     ContentState::Captured | ContentState::Truncated | ContentState::Inferred
@@ -190,7 +190,7 @@ impl Verdict {
                 ContentState::Redacted => ReasonCode::RedactedContent,
                 ContentState::External => ReasonCode::ExternalContent,
                 ContentState::Unserializable => ReasonCode::UnparsableContent,
-                ContentState::NotCaptured if settled => match missing(step.kind, side, step.status) {
+                ContentState::NotCaptured if settled => match missing(step, side) {
                     Some(code) => code,
                     None => continue,
                 },
@@ -338,13 +338,19 @@ fn origin_of_parent(orphans: &[&Node]) -> Parent {
     }
 }
 
-/// The reason for a side that was not captured. An error, a pause and a cancellation are answers.
-fn missing(kind: StepKind, side: &str, status: OpStatus) -> Option<ReasonCode> {
-    match (kind, side) {
+/// True for an error that says what it was: one that can be given again.
+fn tells_error(step: &Step) -> bool {
+    let told = |failure: &Failure| failure.message.is_some() || failure.status_code.is_some();
+    step.status == OpStatus::Error && step.error.as_ref().is_some_and(told)
+}
+
+/// The reason for a side that was not captured. A told error, a pause and a cancellation are answers.
+fn missing(step: &Step, side: &str) -> Option<ReasonCode> {
+    match (step.kind, side) {
         (StepKind::ModelCall | StepKind::Embedding | StepKind::ToolCall, "input") => {
             Some(ReasonCode::MissingInput)
         }
-        _ if status != OpStatus::Ok => None,
+        _ if matches!(step.status, OpStatus::Interrupted | OpStatus::Cancelled) || tells_error(step) => None,
         (StepKind::ModelCall | StepKind::Embedding, _) => Some(ReasonCode::MissingOutput),
         (StepKind::ToolCall, _) => Some(ReasonCode::MissingToolResult),
         _ => None,

@@ -12,13 +12,21 @@ use crate::genai::{
 };
 
 /// The row of this dialect.
-pub(super) const DIALECT: Dialect = Dialect { name: "google-adk", detect, read };
+pub(super) const DIALECT: Dialect = Dialect { name: "google-adk", detect, kind, read };
 
 fn detect(facts: &Facts<'_>) -> bool {
     facts.scope == "gcp.vertex.agent" || facts.attrs.any_with_prefix("gcp.vertex.agent.")
 }
 
-fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
+fn kind(facts: &Facts<'_>) -> Option<Kind> {
+    let name = facts.span.name.as_str();
+    if name == "call_llm" || facts.attrs.get("gcp.vertex.agent.llm_request").is_some() {
+        return Some(Kind::ModelCall);
+    }
+    (name == "invocation" || name.starts_with("agent_run")).then_some(Kind::Internal)
+}
+
+fn read(facts: &Facts<'_>, operation: &mut Operation) {
     let attrs = facts.attrs;
     let issues = &mut operation.issues;
     let not_available = |v: &&Value| v.as_str() != Some("N/A");
@@ -51,15 +59,8 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
             operation.finish_reasons.push(finish::normalize(reason));
         }
     }
-    let name = facts.span.name.as_str();
     // Reports parallel calls again that have spans of their own.
     if operation.tool.name.as_deref() == Some("(merged tools)") {
         operation.kind = Kind::Internal;
-        operation.dialect = DIALECT.name;
-        return Some(Kind::Internal);
     }
-    if name == "call_llm" {
-        return Some(Kind::ModelCall);
-    }
-    (name == "invocation" || name.starts_with("agent_run")).then_some(Kind::Internal)
 }

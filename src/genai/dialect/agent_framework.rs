@@ -4,7 +4,7 @@ use super::{Dialect, Facts, fill};
 use crate::genai::operation::{Kind, Operation};
 
 /// The row of this dialect.
-pub(super) const DIALECT: Dialect = Dialect { name: "agent-framework", detect, read };
+pub(super) const DIALECT: Dialect = Dialect { name: "agent-framework", detect, kind, read };
 
 /// Names of the engine's spans; some carry the executor's id behind a space.
 const SPANS: &[(&str, Kind)] = &[
@@ -19,14 +19,16 @@ fn detect(facts: &Facts<'_>) -> bool {
     facts.scope.starts_with("agent_framework")
 }
 
-fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
+fn kind(facts: &Facts<'_>) -> Option<Kind> {
     let name = facts.span.name.split(' ').next().unwrap_or_default();
-    let kind = SPANS.iter().find(|(span, _)| *span == name).map(|(_, kind)| *kind)?;
-    if kind == Kind::Workflow {
+    SPANS.iter().find(|(span, _)| *span == name).map(|(_, kind)| *kind)
+}
+
+fn read(facts: &Facts<'_>, operation: &mut Operation) {
+    if operation.kind == Kind::Workflow {
         fill(&mut operation.workflow_name, || facts.attrs.text(&["workflow.name", "workflow.id"]));
         operation.declared = true;
     }
-    Some(kind)
 }
 
 #[cfg(test)]
@@ -45,7 +47,7 @@ mod tests {
         let span = Span { name: name.into(), attributes: vec![attribute], ..Span::default() };
         let attrs = Attrs::new(&span.attributes);
         let mut operation = Operation::default();
-        read_all(&Facts { span: &span, attrs: &attrs, events: &[], scope }, &mut operation);
+        read_all(&Facts { span: &span, attrs: &attrs, events: &[], log: None, scope }, &mut operation);
         operation
     }
 

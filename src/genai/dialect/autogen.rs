@@ -4,7 +4,7 @@ use super::{Dialect, Facts};
 use crate::genai::operation::{Kind, Operation};
 
 /// The row of this dialect.
-pub(super) const DIALECT: Dialect = Dialect { name: "autogen", detect, read };
+pub(super) const DIALECT: Dialect = Dialect { name: "autogen", detect, kind, read };
 
 /// Scopes of the runtime: a bare name, or one with the runtime's class behind a space.
 fn detect(facts: &Facts<'_>) -> bool {
@@ -12,10 +12,13 @@ fn detect(facts: &Facts<'_>) -> bool {
     matches!(first, "autogen" | "autogen-core" | "autogen_core")
 }
 
-fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
-    operation.identity.links_join = true;
-    // `autogen create|send|process|ack|publish X`: the runtime's messages.
+/// `autogen create|send|process|ack|publish X`: the runtime's messages.
+fn kind(facts: &Facts<'_>) -> Option<Kind> {
     facts.span.name.starts_with("autogen ").then_some(Kind::Internal)
+}
+
+fn read(_: &Facts<'_>, operation: &mut Operation) {
+    operation.identity.links_join = true;
 }
 
 #[cfg(test)]
@@ -27,7 +30,7 @@ mod tests {
     fn of(scope: &str, name: &str) -> Operation {
         let span = Span { name: name.into(), ..Span::default() };
         let mut operation = Operation::default();
-        let facts = Facts { span: &span, attrs: &Attrs::default(), events: &[], scope };
+        let facts = Facts { span: &span, attrs: &Attrs::default(), events: &[], log: None, scope };
         super::super::read(&facts, &mut operation);
         operation
     }

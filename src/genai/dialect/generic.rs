@@ -1,87 +1,121 @@
-//! What can be told of a span that no dialect knows: fallbacks over words that many producers share.
+//! What can be told of a span that no dialect knows: words and values that many producers share.
 
-use super::{Dialect, Facts, fill, fill_value};
+use super::{Dialect, Facts, fill, fill_arguments, fill_messages, fill_request, fill_result};
 use crate::genai::{
-    events::prefer,
     operation::{Kind, Operation},
-    parse,
+    parse, state,
 };
 
 /// The row of this dialect; the last, and on every span.
-pub(super) const DIALECT: Dialect = Dialect { name: "generic", detect: |_| true, read };
+pub(super) const DIALECT: Dialect = Dialect { name: "generic", detect: |_| true, kind, read };
 
-const TOOL_NAMES: &[&str] = &["tool.name", "tool_name", "ai.toolCall.name"];
-/// Kinds by a word that producers write under one of [`KIND_KEYS`].
-const KINDS: &[(&str, Kind)] = &[
-    ("llm", Kind::ModelCall),
-    ("chat", Kind::ModelCall),
+/// Operation names that were seen beside the convention's (`dialects.md` 1.8); every other is a part of a framework.
+const OPERATIONS: &[(&str, Kind)] = &[
     ("completion", Kind::ModelCall),
-    ("tool", Kind::ToolCall),
-    ("retriever", Kind::Retrieval),
+    ("generate", Kind::ModelCall),
+    ("response", Kind::ModelCall),
+    ("responses", Kind::ModelCall),
+    ("llm_call", Kind::ModelCall),
+    ("llm_request", Kind::ModelCall),
+    ("call_llm", Kind::ModelCall),
+    ("model_request", Kind::ModelCall),
+    ("tool_call", Kind::ToolCall),
     ("embedding", Kind::Embedding),
-    ("reranker", Kind::Rerank),
+    ("vector_db_retrieve", Kind::Retrieval),
+    ("vectordb", Kind::Retrieval),
+    ("rerank", Kind::Rerank),
+    ("handoff", Kind::Handoff),
     ("guardrail", Kind::Guardrail),
-    ("evaluator", Kind::Evaluation),
-    ("agent", Kind::Agent),
+    ("agent_call", Kind::Agent),
     ("workflow", Kind::Workflow),
-    ("task", Kind::Internal),
-    ("chain", Kind::Internal),
-    ("prompt", Kind::Internal),
-    ("parser", Kind::Internal),
+    ("execute_task", Kind::Task),
 ];
-const KIND_KEYS: &[&str] =
-    &["openinference.span.kind", "langsmith.span.kind", "traceloop.span.kind", "llm.request.type"];
+const TOOL: &[&str] = &[
+    "gen_ai.tool.name",
+    "gen_ai.tool.call.id",
+    "gen_ai.tool.call.arguments",
+    "gen_ai.tool.call.result",
+    "tool.name",
+    "tool_name",
+];
+const RETRIEVAL: &[&str] =
+    &["gen_ai.retrieval.documents", "gen_ai.retrieval.query.text", "gen_ai.retrieval.query"];
+/// Only a model call carries one of these.
+const MODEL_CALL: &[&str] =
+    &["gen_ai.response.id", "gen_ai.response.model", "gen_ai.response.finish_reasons"];
+const MODEL: &[&str] = &[
+    "gen_ai.request.model",
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "llm.model_name",
+    "llm.request.model_name",
+];
+const AGENT: &[&str] = &["agent_name", "gen_ai.agent.name"];
+const INPUT: &[&str] =
+    &["input.value", "traceloop.entity.input", "request_data", "input", "inputs", "prompt"];
+const OUTPUT: &[&str] = &["output.value", "traceloop.entity.output", "response_data", "output", "outputs"];
+/// Attributes without a producer's name that make a span a part of a framework.
+const FRAMEWORK: &[&str] = &["input.value", "traceloop.entity.input", "langfuse.observation.type"];
 const SUFFIXES: &[(&str, Kind)] = &[
     (".tool", Kind::ToolCall),
     (".agent", Kind::Agent),
     (".workflow", Kind::Workflow),
     (".task", Kind::Internal),
 ];
-
-fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
-    let attrs = facts.attrs;
-    let kind = kind(facts);
-    let decided = if operation.kind == Kind::Foreign { kind? } else { operation.kind };
-    fill(&mut operation.request_model, || {
-        attrs.text(&["llm.model_name", "llm.request.model_name", "ai.model.id"])
-    });
-    let input = attrs.first(&["input.value", "traceloop.entity.input"]);
-    let output = attrs.first(&["output.value", "traceloop.entity.output"]);
-    if decided == Kind::ToolCall {
-        fill(&mut operation.tool.name, || {
-            attrs.text(TOOL_NAMES).or_else(|| attrs.text(&["traceloop.entity.name"]))
-        });
-        fill(&mut operation.tool.name, || Some(facts.span.name.clone()).filter(|n| !n.is_empty()));
-        fill(&mut operation.tool.call_id, || {
-            parse::call_id(attrs.first(&["tool.id", "tool_call.id", "call_id"]))
-        });
-        let issues = &mut operation.issues;
-        fill_value(&mut operation.tool.arguments, input.or_else(|| attrs.get("tool_arguments")), issues);
-        fill_value(&mut operation.tool.result, output.or_else(|| attrs.get("tool_response")), issues);
-    } else {
-        if let Some(input) = input {
-            prefer(&mut operation.input, parse::messages(input, "user", &mut operation.issues));
-        }
-        if let Some(output) = output {
-            prefer(&mut operation.output, parse::messages(output, "assistant", &mut operation.issues));
-        }
-    }
-    kind
-}
+/// Names that say a kind by themselves.
+const NAMES: &[(&str, Kind)] =
+    &[("litellm_request", Kind::ModelCall), ("raw_gen_ai_request", Kind::ModelCall)];
 
 fn kind(facts: &Facts<'_>) -> Option<Kind> {
     let attrs = facts.attrs;
-    if let Some(word) = attrs.text(KIND_KEYS) {
-        let word = word.to_ascii_lowercase();
-        return Some(KINDS.iter().find(|(w, _)| *w == word).map_or(Kind::Internal, |(_, kind)| *kind));
+    let name = facts.span.name.as_str();
+    if let Some(word) = attrs.text(&["gen_ai.operation.name"]) {
+        let known = OPERATIONS.iter().find(|(w, _)| *w == word).map(|(_, kind)| *kind);
+        return known.or(Some(Kind::Internal));
     }
-    if attrs.first(TOOL_NAMES).is_some() {
-        return Some(Kind::ToolCall);
+    let any = |keys: &[&str]| keys.iter().any(|k| attrs.has(k));
+    let known = if any(TOOL) {
+        Some(Kind::ToolCall)
+    } else if any(RETRIEVAL) {
+        Some(Kind::Retrieval)
+    } else if any(&["gen_ai.embeddings.dimension.count", "embedding.model_name"]) {
+        Some(Kind::Embedding)
+    } else if any(AGENT) && !any(MODEL_CALL) {
+        Some(Kind::Internal)
+    } else if any(MODEL) || any(MODEL_CALL) {
+        Some(Kind::ModelCall)
+    } else {
+        NAMES.iter().find(|(n, _)| *n == name).map(|(_, kind)| *kind)
+    };
+    let has_io = any(FRAMEWORK);
+    let by_name =
+        || SUFFIXES.iter().find(|(s, _)| name.ends_with(s)).map(|(_, kind)| *kind).filter(|_| has_io);
+    known.or_else(by_name).or_else(|| (has_io || is_genai(facts)).then_some(Kind::Internal))
+}
+
+/// True when any attribute or event is of the convention.
+fn is_genai(facts: &Facts<'_>) -> bool {
+    facts.attrs.any_with_prefix("gen_ai.") || facts.events.iter().any(|e| e.name.starts_with("gen_ai."))
+}
+
+fn read(facts: &Facts<'_>, operation: &mut Operation) {
+    let attrs = facts.attrs;
+    if !operation.kind.is_genai() {
+        return;
     }
-    if attrs.first(&["llm.model_name", "llm.request.model_name"]).is_some() {
-        return Some(Kind::ModelCall);
+    let (input, output) = (attrs.first(INPUT), attrs.first(OUTPUT));
+    if operation.kind == Kind::ToolCall {
+        fill(&mut operation.tool.name, || attrs.text(&["tool.name", "tool_name"]));
+        fill(&mut operation.tool.name, || Some(facts.span.name.clone()).filter(|n| !n.is_empty()));
+        fill(&mut operation.tool.call_id, || {
+            parse::call_id(attrs.first(&["tool.id", "tool_call.id", "tool_call_id", "call_id"]))
+        });
+        fill_arguments(operation, attrs.first(&["tool_arguments", "arguments"]).or(input));
+        fill_result(operation, attrs.first(&["tool_response"]).or(output));
+    } else {
+        if let Some(request) = attrs.get("request_data").map(|v| state::open(v).value) {
+            fill_request(operation, &request);
+        }
+        fill_messages(operation, input, output);
     }
-    let has_io = attrs.has("input.value") || attrs.has("traceloop.entity.input");
-    let by_name = SUFFIXES.iter().find(|(s, _)| facts.span.name.ends_with(s)).map(|(_, kind)| *kind);
-    by_name.filter(|_| has_io).or_else(|| has_io.then_some(Kind::Internal))
 }

@@ -6,18 +6,29 @@
 mod adk;
 mod agent_framework;
 mod autogen;
+mod claude_code;
+mod codex;
+mod gemini_cli;
 mod generic;
+mod langfuse;
+mod langsmith;
+mod mlflow;
+mod openinference;
 mod otel;
 mod own;
 mod pydantic;
+mod traceloop;
+mod vendors;
+mod vercel;
 
 use serde_json::Value;
 
 use super::{
     attrs::Attrs,
-    events::Event,
+    events::{Event, prefer},
     message::{Content, ContentState},
     operation::{Issue, Kind, Operation},
+    parse::{self, envelope},
     state,
 };
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -31,6 +42,8 @@ pub struct Facts<'a> {
     pub attrs: &'a Attrs,
     /// Its events and joined logs, in order.
     pub events: &'a [Event],
+    /// The event, where a log record is an operation by itself; the span is empty then.
+    pub log: Option<&'a Event>,
     /// Name of the instrumentation scope: a hint only.
     pub scope: &'a str,
 }
@@ -42,31 +55,42 @@ pub struct Dialect {
     pub name: &'static str,
     /// True when the span carries it.
     pub detect: fn(&Facts<'_>) -> bool,
-    /// Fills what is still open; returns the kind that it sees.
-    pub read: fn(&Facts<'_>, &mut Operation) -> Option<Kind>,
+    /// The kind that it sees, if it says any.
+    pub kind: fn(&Facts<'_>) -> Option<Kind>,
+    /// Fills what is still open. `Operation::kind` is decided by then.
+    pub read: fn(&Facts<'_>, &mut Operation),
 }
 
 /// All dialects, strongest first (`dialects.md` B1).
 pub(super) const DIALECTS: &[Dialect] = &[
     own::DIALECT,
+    langfuse::DIALECT,
+    langsmith::DIALECT,
+    gemini_cli::DIALECT,
     otel::DIALECT,
+    openinference::DIALECT,
+    traceloop::DIALECT,
+    vercel::DIALECT,
     pydantic::DIALECT,
+    mlflow::DIALECT,
     adk::DIALECT,
     agent_framework::DIALECT,
     autogen::DIALECT,
+    claude_code::DIALECT,
+    codex::DIALECT,
+    vendors::DIALECT,
     generic::DIALECT,
 ];
 
 /// Reads every dialect of the span into `operation`; the first that knows a kind decides it.
 pub fn read(facts: &Facts<'_>, operation: &mut Operation) {
-    for dialect in DIALECTS.iter().filter(|d| (d.detect)(facts)) {
-        let kind = (dialect.read)(facts, operation);
-        if let Some(kind) = kind
-            && operation.kind == Kind::Foreign
-        {
-            operation.kind = kind;
-            operation.dialect = dialect.name;
-        }
+    let present: Vec<_> = DIALECTS.iter().filter(|d| (d.detect)(facts)).collect();
+    if let Some((dialect, kind)) = present.iter().find_map(|d| Some((d, (d.kind)(facts)?))) {
+        operation.kind = kind;
+        operation.dialect = dialect.name;
+    }
+    for dialect in present {
+        (dialect.read)(facts, operation);
     }
 }
 
@@ -74,6 +98,27 @@ pub fn read(facts: &Facts<'_>, operation: &mut Operation) {
 pub fn fill<T>(slot: &mut Option<T>, value: impl FnOnce() -> Option<T>) {
     if slot.is_none() {
         *slot = value();
+    }
+}
+
+/// Sets the arguments of a call when nothing stronger did: JSON text is opened, the shell of a decorator taken off.
+pub fn fill_arguments(operation: &mut Operation, value: Option<&Value>) {
+    fill_value(&mut operation.tool.arguments, value, &mut operation.issues);
+    reopen(&mut operation.tool.arguments, envelope::call_arguments);
+}
+
+/// Sets the result of a call when nothing stronger did: JSON text is opened, the message that wraps an answer taken off.
+pub fn fill_result(operation: &mut Operation, value: Option<&Value>) {
+    fill_value(&mut operation.tool.result, value, &mut operation.issues);
+    reopen(&mut operation.tool.result, envelope::tool_answer);
+}
+
+fn reopen(slot: &mut Content<Value>, unwrap: fn(&Value) -> &Value) {
+    let inner = unwrap(&slot.value);
+    if !std::ptr::eq(inner, &raw const slot.value) {
+        let opened = state::open(inner);
+        slot.state = state::worse(slot.state, opened.state);
+        slot.value = parse::unblock(opened.value);
     }
 }
 
@@ -92,4 +137,59 @@ pub fn fill_value(slot: &mut Content<Value>, value: Option<&Value>, issues: &mut
         }
         *slot = Content { value: opened.value, state: opened.state };
     }
+}
+
+/// Sets a result that is plain text whatever it looks like (what a command printed), when nothing stronger did.
+pub fn fill_text(slot: &mut Content<Value>, value: &Value) {
+    if slot.state == ContentState::NotCaptured && !value.is_null() {
+        *slot = Content { value: value.clone(), state: state::of_value(value) };
+    }
+}
+
+/// Sets the messages of both sides when nothing stronger did, or when what it left is damaged.
+pub fn fill_messages(operation: &mut Operation, input: Option<&Value>, output: Option<&Value>) {
+    if let Some(input) = input {
+        prefer(&mut operation.input, parse::messages(input, "user", &mut operation.issues));
+    }
+    if let Some(output) = output {
+        prefer(&mut operation.output, parse::messages(output, "assistant", &mut operation.issues));
+    }
+}
+
+/// Sets what the parameters of a request tell, as the providers' APIs name them.
+pub fn fill_request(operation: &mut Operation, parameters: &Value) {
+    let number = |keys: &[&str]| keys.iter().find_map(|key| parameters.get(*key)?.as_f64());
+    let whole = |keys: &[&str]| keys.iter().find_map(|key| parameters.get(*key)?.as_i64());
+    let request = &mut operation.request;
+    fill(&mut request.temperature, || number(&["temperature"]));
+    fill(&mut request.top_p, || number(&["top_p", "topP"]));
+    fill(&mut request.max_tokens, || {
+        whole(&["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"])
+    });
+    fill(&mut request.seed, || whole(&["seed"]));
+    fill(&mut request.streamed, || parameters.get("stream")?.as_bool());
+    fill(&mut operation.request_model, || {
+        ["model", "model_name", "model_id"]
+            .iter()
+            .find_map(|k| parameters.get(*k)?.as_str())
+            .map(str::to_owned)
+    });
+    fill(&mut operation.tool_definitions, || {
+        parameters.get("tools").filter(|t| t.as_array().is_some_and(|t| !t.is_empty())).cloned()
+    });
+}
+
+/// What was searched for, in the input of a retrieval: text, or a member of an object that is named so.
+pub fn query(input: &Value) -> Option<String> {
+    let opened = state::open(input).value;
+    let found = ["/query", "/query_str", "/query_bundle/query_str", "/question", "/input", "/q"]
+        .iter()
+        .find_map(|path| opened.pointer(path)?.as_str());
+    found.or_else(|| opened.as_str()).map(str::to_owned)
+}
+
+/// A duration in nanoseconds; `None` for what no clock can have measured.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub fn nanos(value: f64) -> Option<u64> {
+    (value.is_finite() && (0.0..1e18).contains(&value)).then_some(value as u64)
 }

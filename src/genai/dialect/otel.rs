@@ -2,38 +2,31 @@
 
 use serde_json::Value;
 
-use super::{Dialect, Facts, fill, fill_value};
+use super::{Dialect, Facts, fill, fill_value, nanos};
 use crate::genai::{
     attrs::Attrs,
     events::{self, prefer},
     finish,
     message::{Content, ContentState, Message, Part},
     operation::{Issue, Kind, Operation, Request},
-    parse, state, usage,
+    parse, state,
 };
 
 /// The row of this dialect.
-pub(super) const DIALECT: Dialect = Dialect { name: "otel", detect, read };
+pub(super) const DIALECT: Dialect = Dialect { name: "otel", detect, kind, read };
 
-/// Operations, standard and seen; every other is a part of a framework.
+/// The convention's operations.
 const OPERATIONS: &[(&str, Kind)] = &[
     ("chat", Kind::ModelCall),
     ("generate_content", Kind::ModelCall),
     ("text_completion", Kind::ModelCall),
-    ("completion", Kind::ModelCall),
-    ("generate", Kind::ModelCall),
-    ("response", Kind::ModelCall),
-    ("responses", Kind::ModelCall),
-    ("llm_call", Kind::ModelCall),
-    ("llm_request", Kind::ModelCall),
-    ("call_llm", Kind::ModelCall),
-    ("model_request", Kind::ModelCall),
-    ("execute_tool", Kind::ToolCall),
-    ("tool_call", Kind::ToolCall),
     ("embeddings", Kind::Embedding),
     ("retrieval", Kind::Retrieval),
-    ("vector_db_retrieve", Kind::Retrieval),
-    ("vectordb", Kind::Retrieval),
+    ("execute_tool", Kind::ToolCall),
+    ("create_agent", Kind::Internal),
+    ("invoke_agent", Kind::Agent),
+    ("invoke_workflow", Kind::Workflow),
+    ("plan", Kind::Task),
     ("search_memory", Kind::Retrieval),
     ("create_memory", Kind::Memory),
     ("update_memory", Kind::Memory),
@@ -41,39 +34,10 @@ const OPERATIONS: &[(&str, Kind)] = &[
     ("delete_memory", Kind::Memory),
     ("create_memory_store", Kind::Memory),
     ("delete_memory_store", Kind::Memory),
-    ("rerank", Kind::Rerank),
-    ("handoff", Kind::Handoff),
-    ("guardrail", Kind::Guardrail),
+    // Polls a stored response: never counted as a call.
+    ("fetch_response", Kind::Internal),
     ("apply_guardrail", Kind::Guardrail),
     ("run_guardrail", Kind::Guardrail),
-    ("invoke_agent", Kind::Agent),
-    ("agent_call", Kind::Agent),
-    ("invoke_workflow", Kind::Workflow),
-    ("execute_task", Kind::Task),
-];
-/// Deprecated provider values and their current ones.
-const PROVIDERS: &[(&str, &str)] = &[
-    ("vertex_ai", "gcp.vertex_ai"),
-    ("gemini", "gcp.gemini"),
-    ("az.ai.inference", "azure.ai.inference"),
-    ("az.ai.openai", "azure.ai.openai"),
-    ("xai", "x_ai"),
-];
-/// Frameworks that write their own name where the provider belongs.
-const FRAMEWORKS: &[&str] = &[
-    "langchain",
-    "langgraph",
-    "crewai",
-    "strands-agents",
-    "autogen",
-    "spring_ai",
-    "litellm",
-    "gcp.vertex.agent",
-    "pydantic_ai",
-    "microsoft.agent_framework",
-    "mastra",
-    "none",
-    "unknown",
 ];
 const VERDICTS: &[&str] =
     &["gen_ai.guardrail.result.value", "gen_ai.guardrail.result.type", "gen_ai.guardrail.verdict.type"];
@@ -86,10 +50,10 @@ fn detect(facts: &Facts<'_>) -> bool {
         || facts.events.iter().any(|e| e.name.starts_with("gen_ai."))
 }
 
-fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
+fn read(facts: &Facts<'_>, operation: &mut Operation) {
     let attrs = facts.attrs;
     fill(&mut operation.operation, || attrs.text(&["gen_ai.operation.name"]));
-    let kind = kind(facts, operation.operation.as_deref());
+    let kind = operation.kind;
     names(facts, operation);
     operation.request = request(attrs);
     if operation.finish_reasons.is_empty() {
@@ -101,10 +65,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
     fill(&mut operation.ttft_ns, || {
         attrs.float(&["gen_ai.server.time_to_first_token"]).and_then(|ms| nanos(ms * 1e6))
     });
-    if operation.usage.is_empty() {
-        (operation.usage, operation.cost_source) = usage::read(attrs);
-    }
-    if kind == Some(Kind::ToolCall) {
+    if kind == Kind::ToolCall {
         tool(facts, operation);
     } else {
         messages(facts, operation);
@@ -118,51 +79,26 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
     fill(&mut operation.retrieval_documents, || {
         attrs.first(&["gen_ai.retrieval.documents", "gen_ai.memory.records"]).map(|v| state::open(v).value)
     });
-    fill(&mut operation.decision, || match kind? {
+    fill(&mut operation.decision, || match kind {
         Kind::Guardrail => attrs.text(VERDICTS),
         Kind::Handoff => attrs.text(&["gen_ai.handoff.to_agent"]),
         _ => None,
     });
-    operation.declared |= matches!(kind, Some(Kind::Agent | Kind::Workflow | Kind::Task));
-    kind
+    operation.declared |= matches!(kind, Kind::Agent | Kind::Workflow | Kind::Task);
 }
 
-/// The kind: the operation's name, MCP's method, then what the attributes hold.
-fn kind(facts: &Facts<'_>, operation: Option<&str>) -> Option<Kind> {
-    let attrs = facts.attrs;
-    if let Some(word) = operation {
-        let known = OPERATIONS.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind);
-        return known.or(Some(Kind::Internal));
-    }
-    if let Some(method) = attrs.text(&["mcp.method.name"]) {
-        return Some(if method == "tools/call" { Kind::ToolCall } else { Kind::Internal });
-    }
-    let any = |keys: &[&str]| keys.iter().any(|k| attrs.has(k));
-    if any(&[
-        "gen_ai.tool.name",
-        "gen_ai.tool.call.id",
-        "gen_ai.tool.call.arguments",
-        "gen_ai.tool.call.result",
-    ]) {
-        return Some(Kind::ToolCall);
-    }
-    if any(&["gen_ai.retrieval.documents", "gen_ai.retrieval.query.text"]) {
-        return Some(Kind::Retrieval);
-    }
-    if any(&["gen_ai.embeddings.dimension.count"]) {
-        return Some(Kind::Embedding);
-    }
-    let framework = any(&["agent_name", "gen_ai.agent.name"]) || facts.span.name == "agent run";
-    let model = any(&[
-        "gen_ai.request.model",
-        "gen_ai.response.model",
-        "gen_ai.input.messages",
-        "gen_ai.output.messages",
-    ]);
-    if framework && !any(&["gen_ai.response.id", "gen_ai.response.model"]) {
-        return Some(Kind::Internal).filter(|_| facts.span.name != "agent run");
-    }
-    model.then_some(Kind::ModelCall)
+/// The kind that the operation's name or MCP's method says.
+fn kind(facts: &Facts<'_>) -> Option<Kind> {
+    let word = facts.attrs.text(&["gen_ai.operation.name"]);
+    let known = word.as_ref().and_then(|word| OPERATIONS.iter().find(|(name, _)| name == word));
+    known.map(|(_, kind)| *kind).or_else(|| {
+        let method = facts.attrs.text(&["mcp.method.name"]).filter(|_| word.is_none())?;
+        Some(match method.as_str() {
+            "tools/call" => Kind::ToolCall,
+            "elicitation/create" => Kind::HumanInput,
+            _ => Kind::Internal,
+        })
+    })
 }
 
 fn names(facts: &Facts<'_>, operation: &mut Operation) {
@@ -171,18 +107,9 @@ fn names(facts: &Facts<'_>, operation: &mut Operation) {
     fill(&mut operation.agent_name, || facts.span.name.strip_prefix("invoke_agent ").map(str::to_owned));
     fill(&mut operation.agent_id, || attrs.text(&["gen_ai.agent.id"]));
     fill(&mut operation.workflow_name, || attrs.text(&["gen_ai.workflow.name"]));
-    fill(&mut operation.provider, || provider(attrs));
     fill(&mut operation.request_model, || attrs.text(&["gen_ai.request.model"]));
     fill(&mut operation.response_model, || attrs.text(&["gen_ai.response.model"]));
     fill(&mut operation.response_id, || attrs.text(&["gen_ai.response.id"]));
-}
-
-fn provider(attrs: &Attrs) -> Option<String> {
-    ["gen_ai.provider.name", "gen_ai.system"].iter().find_map(|key| {
-        let name = attrs.text(&[key])?.to_ascii_lowercase();
-        let current = PROVIDERS.iter().find(|(old, _)| *old == name).map(|(_, new)| (*new).to_owned());
-        Some(current.unwrap_or(name)).filter(|n| !FRAMEWORKS.contains(&n.as_str()))
-    })
 }
 
 fn request(attrs: &Attrs) -> Request {
@@ -268,10 +195,4 @@ fn messages(facts: &Facts<'_>, operation: &mut Operation) {
             content.state = ContentState::External;
         }
     }
-}
-
-/// A duration in nanoseconds; `None` for what no clock can have measured.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn nanos(value: f64) -> Option<u64> {
-    (value.is_finite() && (0.0..1e18).contains(&value)).then_some(value as u64)
 }

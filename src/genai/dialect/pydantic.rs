@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::{Dialect, Facts, fill, fill_value};
 use crate::genai::{
-    attrs::Attrs,
     events::prefer,
     message::{Content, Message},
     operation::{Issue, Kind, OpStatus, Operation},
@@ -12,7 +11,7 @@ use crate::genai::{
 };
 
 /// The row of this dialect.
-pub(super) const DIALECT: Dialect = Dialect { name: "pydantic-ai", detect, read };
+pub(super) const DIALECT: Dialect = Dialect { name: "pydantic-ai", detect, kind, read };
 
 fn detect(facts: &Facts<'_>) -> bool {
     facts.scope == "pydantic-ai"
@@ -20,7 +19,15 @@ fn detect(facts: &Facts<'_>) -> bool {
         || facts.attrs.any_with_prefix("pydantic_ai.")
 }
 
-fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
+/// The first versions name no operation on the span of an agent.
+fn kind(facts: &Facts<'_>) -> Option<Kind> {
+    let attrs = facts.attrs;
+    let told =
+        ["all_messages_events", "pydantic_ai.all_messages", "final_result"].iter().any(|k| attrs.has(k));
+    (attrs.has("agent_name") && (told || facts.span.name == "agent run")).then_some(Kind::Agent)
+}
+
+fn read(facts: &Facts<'_>, operation: &mut Operation) {
     let attrs = facts.attrs;
     fill(&mut operation.agent_name, || attrs.text(&["agent_name"]));
     fill(&mut operation.request_model, || attrs.text(&["model_name"]));
@@ -48,11 +55,6 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) -> Option<Kind> {
         operation.status = OpStatus::Interrupted;
         operation.failure = None;
     }
-    is_agent(attrs, &facts.span.name).then_some(Kind::Agent)
-}
-
-fn is_agent(attrs: &Attrs, name: &str) -> bool {
-    attrs.has("agent_name") && name == "agent run"
 }
 
 /// Logfire's first form: all message events as one JSON array in an attribute.

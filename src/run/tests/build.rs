@@ -211,6 +211,7 @@ fn read_attributes(attributes: &[KeyValue]) -> Operation {
             arguments: value("gen_ai.tool.call.arguments"),
             result: value("gen_ai.tool.call.result"),
             is_output: false,
+            asked_by: None,
         },
         usage: Usage {
             input_tokens: number("gen_ai.usage.input_tokens"),

@@ -239,7 +239,7 @@ mod tests {
             started_at: Some("2026-11-30T02:00:00.123456789Z".into()),
             ended_at: Some("2026-11-30T02:00:01.000000001Z".into()),
             steps: [(StepKind::ToolCall, 2)].into(),
-            error: Some(Failure { kind: Some("E".into()), message: None }),
+            error: Some(Failure { kind: Some("E".into()), ..Failure::default() }),
             agents: vec!["a".into()],
             ..RunRow::default()
         };

@@ -1,6 +1,9 @@
 //! Message JSON of all shapes -> messages: the convention's parts, OpenAI messages, Anthropic and Bedrock blocks,
 //! Gemini contents.
 
+pub(super) mod envelope;
+pub(super) mod python;
+
 use serde_json::{Map, Value};
 
 use super::{
@@ -18,6 +21,14 @@ pub fn messages(value: &Value, role: &str, issues: &mut Vec<Issue>) -> Content<V
     let mut reader = Reader { state: ContentState::Captured, issues };
     let mut messages = Vec::new();
     reader.collect(value, role, OPEN_MAX, &mut messages);
+    // A marker in the place of all content is the state, not a message that somebody wrote.
+    let withheld = matches!(reader.state, ContentState::Redacted | ContentState::Unserializable);
+    if withheld && value.is_string() {
+        messages.retain(|m| !m.parts.iter().all(is_marker));
+        if messages.is_empty() {
+            return Content { value: messages, state: reader.state };
+        }
+    }
     messages.retain(|m| !m.parts.is_empty() || m.finish_reason.is_some());
     if messages.is_empty() {
         return Content::default();
@@ -39,6 +50,10 @@ pub fn call_id(id: Option<&Value>) -> Option<String> {
         _ => return None,
     };
     (!SENTINELS.contains(&id.as_str())).then_some(id)
+}
+
+fn is_marker(part: &Part) -> bool {
+    matches!(part, Part::Text { content: Some(text), .. } if state::is_marker(text))
 }
 
 /// What the messages themselves say: parts without content are structure, not content.
@@ -81,12 +96,16 @@ impl Reader<'_> {
                 inner if opens > 0 => self.collect(&inner, role, opens - 1, out),
                 _ => out.push(message(role, vec![Part::text(text.as_str())])),
             },
-            Value::Array(items) if items.iter().any(is_message) => {
+            Value::Array(items) if items.iter().any(|i| is_message(i) || is_item(i)) => {
+                let first = out.len();
                 for item in items {
                     self.collect(item, role, opens.saturating_sub(1), out);
                 }
+                if items.iter().any(is_item) {
+                    join_items(out, first);
+                }
             }
-            Value::Array(items) if opens > 0 && items.iter().all(is_json_text) => {
+            Value::Array(items) if opens > 0 && items.iter().all(|i| is_json_text(i) || i.is_array()) => {
                 for item in items {
                     self.collect(item, role, opens - 1, out);
                 }
@@ -95,32 +114,102 @@ impl Reader<'_> {
                 let parts = self.content(value);
                 out.push(message(role, parts));
             }
-            Value::Object(members) => match members.get("messages").or_else(|| members.get("contents")) {
-                Some(inner @ Value::Array(_)) if opens > 0 => self.collect(inner, role, opens - 1, out),
-                _ if is_message(value) => out.push(self.message(members, role)),
-                _ => {
-                    let parts = self.part(value).into_iter().collect();
-                    out.push(message(role, parts));
-                }
-            },
+            Value::Object(members) => self.object(value, members, role, opens, out),
             Value::Null => {}
             scalar => out.push(message(role, vec![Part::text(scalar.to_string())])),
         }
     }
 
+    fn object(
+        &mut self,
+        value: &Value,
+        members: &Map<String, Value>,
+        role: &str,
+        opens: usize,
+        out: &mut Vec<Message>,
+    ) {
+        if let Some((role, members)) = envelope::langchain(members) {
+            return out.push(self.langchain(members, role));
+        }
+        if let Some(inner) = envelope::inner(members).filter(|_| opens > 0) {
+            for (value, own) in inner {
+                self.collect(value, own.unwrap_or(role), opens - 1, out);
+            }
+            return;
+        }
+        if is_message(value) {
+            return out.push(self.message(members, role));
+        }
+        // What is neither a message nor a block of one is data: it stays readable as the JSON that it is.
+        if !is_block(value) && !is_item(value) && !members.contains_key("type") {
+            self.state = state::worse(self.state, state::of_value(value));
+            return out.push(message(role, vec![Part::text(value.to_string())]));
+        }
+        let Some(part) = self.part(value) else { return };
+        let role = match part {
+            Part::ToolCall { .. } | Part::Reasoning { .. } => "assistant",
+            Part::ToolCallResponse { .. } => "tool",
+            _ => role,
+        };
+        out.push(message(role, vec![part]));
+    }
+
+    /// A message in LangChain's members: `content`, `tool_calls`, and what the provider sent in `additional_kwargs`.
+    fn langchain(&mut self, members: &Map<String, Value>, role: &str) -> Message {
+        let mut made = Map::new();
+        for key in ["content", "name", "tool_calls", "tool_call_id"] {
+            if let Some(value) =
+                members.get(key).filter(|v| super::attrs::is_meaningful(v) || key == "content")
+            {
+                let _ = made.insert(key.to_owned(), value.clone());
+            }
+        }
+        let extra = members.get("additional_kwargs");
+        let extra =
+            |key: &str| extra.and_then(|e| e.get(key)).filter(|v| super::attrs::is_meaningful(v)).cloned();
+        for key in ["tool_calls", "reasoning_content"] {
+            if let Some(value) = extra(key).filter(|_| !made.contains_key(key)) {
+                let _ = made.insert(key.to_owned(), value);
+            }
+        }
+        // Anthropic's blocks repeat the calls that stand in `tool_calls`.
+        if made.contains_key("tool_calls")
+            && let Some(Value::Array(blocks)) = made.get_mut("content")
+        {
+            blocks.retain(|b| {
+                !matches!(b.get("type").and_then(Value::as_str), Some("tool_use" | "function_call"))
+            });
+        }
+        let reason = members
+            .get("response_metadata")
+            .and_then(|m| ["finish_reason", "stop_reason"].iter().find_map(|key| m.get(*key)?.as_str()));
+        if let Some(reason) = reason {
+            let _ = made.insert("finish_reason".into(), reason.into());
+        }
+        let _ = made.insert("role".into(), role.into());
+        self.message(&made, role)
+    }
+
     fn message(&mut self, object: &Map<String, Value>, default_role: &str) -> Message {
         let text = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
-        let inner = object.get("message").and_then(Value::as_object);
+        let inner = object.get("message").or_else(|| object.get("delta")).and_then(Value::as_object);
         let mut made = match inner {
             Some(inner) => self.message(inner, default_role),
             None => message(&role(text("role").as_deref().unwrap_or(default_role)), Vec::new()),
         };
-        if let Some(Value::String(content)) = object.get("message") {
-            made.parts = self.content(&Value::from(content.as_str()));
+        for key in ["message", "text"] {
+            if let Some(Value::String(content)) = object.get(key)
+                && !object.contains_key("content")
+            {
+                made.parts = self.content(&Value::from(content.as_str()));
+            }
         }
         made.name = made.name.or_else(|| text("name"));
-        made.finish_reason =
-            made.finish_reason.or_else(|| text("finish_reason").map(|r| super::finish::normalize(&r)));
+        made.finish_reason = made.finish_reason.or_else(|| {
+            let reason =
+                text("finish_reason").or_else(|| text("finishReason")).or_else(|| text("stop_reason"));
+            reason.map(|r| super::finish::normalize(&r))
+        });
         for key in ["reasoning_content", "reasoning", "thinking"] {
             if let Some(reasoning) = text(key).filter(|t| !t.is_empty()) {
                 made.parts.push(Part::Reasoning { content: Some(reasoning), extra: Map::new() });
@@ -144,8 +233,13 @@ impl Reader<'_> {
         } else if let Some(content) = content {
             made.parts.extend(self.content(content));
         }
-        if let Some(Value::Array(calls)) = object.get("tool_calls") {
+        if let Some(calls) = object.get("tool_calls").map(|calls| open(calls).value)
+            && let Value::Array(calls) = calls
+        {
             made.parts.extend(calls.iter().filter_map(|c| self.tool_call(c.as_object()?)));
+        }
+        if let Some(call) = object.get("function_call").and_then(Value::as_object) {
+            made.parts.extend(self.tool_call(call));
         }
         made
     }
@@ -191,6 +285,7 @@ impl Reader<'_> {
             }
             "reasoning" | "thinking" => {
                 let content = self.text(object, &["content", "thinking", "text", "reasoning"]);
+                let content = content.or_else(|| summary(object));
                 Part::Reasoning {
                     content,
                     extra: rest(object, &["content", "thinking", "text", "reasoning"]),
@@ -286,7 +381,7 @@ const CALL_KEYS: &[&str] = &[
 ];
 
 /// An answer of one text or JSON block is that text or that JSON, opened.
-fn unblock(value: Value) -> Value {
+pub(super) fn unblock(value: Value) -> Value {
     let Value::Array(items) = &value else { return value };
     match items.as_slice() {
         [Value::Object(block)] if block.len() <= 2 => match (block.get("text"), block.get("json")) {
@@ -296,6 +391,12 @@ fn unblock(value: Value) -> Value {
         },
         _ => value,
     }
+}
+
+/// The summary of a reasoning item, whose own text stays with the provider.
+fn summary(item: &Map<String, Value>) -> Option<String> {
+    let texts = item.get("summary")?.as_array()?.iter().filter_map(|s| s.get("text")?.as_str());
+    Some(texts.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
 }
 
 fn message(role: &str, parts: Vec<Part>) -> Message {
@@ -319,9 +420,31 @@ fn rest(object: &Map<String, Value>, known: &[&str]) -> Map<String, Value> {
 
 fn is_message(value: &Value) -> bool {
     let Value::Object(object) = value else { return false };
-    object.contains_key("role") && !object.contains_key("type")
+    envelope::langchain(object).is_some()
+        || object.contains_key("role") && !object.contains_key("type")
         || ["parts", "message", "tool_calls"].iter().any(|k| object.contains_key(*k))
         || object.contains_key("role") && object.contains_key("content")
+}
+
+/// An item of OpenAI's Responses API, which stands beside messages and not in them.
+fn is_item(value: &Value) -> bool {
+    const ITEMS: &[&str] = &["function_call", "function_call_output", "reasoning"];
+    value.get("role").is_none()
+        && value.get("type").and_then(Value::as_str).is_some_and(|t| ITEMS.contains(&t))
+}
+
+/// Items of one turn of the model are one message.
+fn join_items(messages: &mut Vec<Message>, first: usize) {
+    let items = messages.split_off(first.min(messages.len()));
+    for item in items {
+        match messages.get_mut(first..).and_then(<[Message]>::last_mut) {
+            Some(last) if last.role == "assistant" && item.role == "assistant" => {
+                last.parts.extend(item.parts);
+                last.finish_reason = item.finish_reason.or(last.finish_reason.take());
+            }
+            _ => messages.push(item),
+        }
+    }
 }
 
 fn is_json_text(value: &Value) -> bool {
