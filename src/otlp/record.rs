@@ -205,7 +205,7 @@ impl Record {
 
 /// Attribute order is not content: it is sorted away (stably, so repeated keys keep theirs).
 fn sorted(attributes: &mut [KeyValue]) {
-    attributes.sort_by(|a, b| a.key.cmp(&b.key));
+    attributes.sort_by(|a, b| (&a.key, a.key_strindex).cmp(&(&b.key, b.key_strindex)));
 }
 
 fn hash(body: &Body, origin: &Origin) -> RecordHash {

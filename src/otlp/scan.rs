@@ -313,8 +313,10 @@ pub(super) fn verdict(message: Message, bytes: &[u8], tenant: &str) -> Record {
     }
     let whole = |id: &[u8], length: usize| id.len() == length && id.iter().any(|b| *b != 0);
     let optional = message == Message::LogRecord;
-    let trace_ok = whole(trace_id, 16) || optional && trace_id.iter().all(|b| *b == 0);
-    let span_ok = whole(span_id, 8) || optional && span_id.iter().all(|b| *b == 0);
+    // A log record may stand outside any trace: no id, or all zero in the right length.
+    let may =
+        |id: &[u8], length: usize| whole(id, length) || optional && (id.is_empty() || id.len() == length);
+    let (trace_ok, span_ok) = (may(trace_id, 16), may(span_id, 8));
     if !trace_ok || !span_ok {
         Record::BadIds
     } else if names_other_attribute(bytes, attributes, tenant) {

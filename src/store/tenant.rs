@@ -324,7 +324,14 @@ pub(super) fn stored_records(
             if !keys.contains(&row.trace_id) {
                 continue;
             }
-            let record = row.to_record()?;
+            // One damaged row is no reason to hide all others.
+            let record = match row.to_record() {
+                Ok(record) => record,
+                Err(error) => {
+                    tracing::error!(%error, trace_id = row.trace_id, span_id = row.span_id, path, "a damaged row");
+                    continue;
+                }
+            };
             if seen.insert(record.hash) {
                 records.push(Arc::new(record));
             }

@@ -146,12 +146,13 @@ fn an_empty_request_is_refused() {
 #[test]
 fn a_log_record_outside_any_trace_is_rejected() {
     let record = |trace: &[u8]| LogRecord { trace_id: trace.into(), ..LogRecord::default() };
-    let log_records = vec![record(&[]), record(&[0; 16]), record(&[1; 3])];
+    let log_records = vec![record(&[]), record(&[0; 16]), record(&[1; 3]), record(&[0; 3]), record(&[0; 40])];
     let scope_logs = vec![ScopeLogs { log_records, ..ScopeLogs::default() }];
     let resource_logs = vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }];
     let bytes = ExportLogsServiceRequest { resource_logs }.encode_to_vec();
     let (_, counts) = admit(Signal::Logs, bytes.into(), &limits(), &tenant()).unwrap();
-    assert_eq!((counts.records, counts.rejected), (3, 1));
+    // Zeros in another length than that of an id are no id, and no absence of one.
+    assert_eq!((counts.records, counts.rejected), (5, 3));
 }
 
 fn sample() -> Vec<u8> {
