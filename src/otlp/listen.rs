@@ -1,6 +1,6 @@
 //! The accept loop of every port: header timeout, connection cap, HTTP/2 limits, drain.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use axum::Router;
 use hyper_util::{
@@ -8,7 +8,10 @@ use hyper_util::{
     server::{conn::auto, graceful::GracefulShutdown},
     service::TowerToHyperService,
 };
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::otlp::Settings;
@@ -17,6 +20,8 @@ use crate::config::otlp::Settings;
 const STREAMS_MAX: u32 = 128;
 /// Bytes of the headers of one request.
 const HEADERS_BYTES_MAX: u32 = 64 << 10;
+/// What an HTTP/2 client sends first (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// An HTTP/2 connection that answers no ping for this long is closed.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -49,14 +54,16 @@ pub async fn serve(listener: TcpListener, router: Router, settings: Settings, st
         let service = TowerToHyperService::new(router.clone());
         let (server, watcher, stopped) = (server.clone(), graceful.watcher(), stop.clone());
         drop(tokio::spawn(async move {
-            // Which HTTP version it is cannot be told before the first byte, and no timer of hyper runs until then.
-            let first = tokio::select! {
+            // Which HTTP version it is cannot be told before the first bytes, and no timer of hyper runs until then.
+            let version = tokio::select! {
                 () = stopped.cancelled() => return,
-                first = tokio::time::timeout(wait, stream.readable()) => first,
+                version = tokio::time::timeout(wait, version(&stream)) => version,
             };
-            if first.is_err() {
-                return;
-            }
+            let server = match version {
+                Ok(Ok(Some(Version::Http1))) => server.http1_only(),
+                Ok(Ok(Some(Version::Http2))) => server.http2_only(),
+                Ok(Ok(None) | Err(_)) | Err(_) => return,
+            };
             let connection = server.serve_connection(TokioIo::new(stream), service).into_owned();
             let connection = watcher.watch(connection);
             if let Err(error) = connection.await {
@@ -67,6 +74,32 @@ pub async fn serve(listener: TcpListener, router: Router, settings: Settings, st
     }
     drop(listener);
     graceful.shutdown().await;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    Http1,
+    Http2,
+}
+
+/// Which HTTP version the peer speaks, as soon as its bytes tell; `None` when it closed before. Reads nothing away.
+async fn version(stream: &TcpStream) -> io::Result<Option<Version>> {
+    let mut bytes = [0; PREFACE.len()];
+    loop {
+        let count = stream.peek(&mut bytes).await?;
+        let seen = bytes.get(..count).unwrap_or_default();
+        if seen.is_empty() {
+            return Ok(None);
+        }
+        if !PREFACE.starts_with(seen) {
+            return Ok(Some(Version::Http1));
+        }
+        if seen == PREFACE {
+            return Ok(Some(Version::Http2));
+        }
+        // Bytes that were peeked at stay readable, so that waiting for more is waiting for time.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 fn server(settings: &Settings) -> auto::Builder<TokioExecutor> {
@@ -87,3 +120,6 @@ fn server(settings: &Settings) -> auto::Builder<TokioExecutor> {
         .adaptive_window(true);
     server
 }
+
+#[cfg(test)]
+mod tests;
