@@ -156,6 +156,9 @@ impl From<access::Error> for Problem {
 
 impl From<store::Error> for Problem {
     fn from(error: store::Error) -> Self {
+        if matches!(error, store::Error::Cursor) {
+            return Self::because(Code::InvalidParameter, error);
+        }
         tracing::error!(%error, "the store failed");
         Self::new(Code::Internal)
     }
