@@ -65,6 +65,7 @@ pub(super) fn read(attrs: &Attrs, metadata: &Metadata, scope: &Attrs, resource: 
         conversation,
         simulation_id: resource.text(&["spanreel.simulation_id"]),
         links_join: false,
+        ties: Vec::new(),
     }
 }
 

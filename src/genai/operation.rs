@@ -97,6 +97,8 @@ pub struct Identity {
     pub thread: Option<String>,
     /// `spanreel.simulation_id` of the resource: the run is a child of a recorded one.
     pub simulation_id: Option<String>,
+    /// What ties a log record outside any trace to the spans of the same work: the ids of calls, with their session.
+    pub ties: Vec<String>,
     /// True when span links of this producer tie traces into one run (AutoGen).
     pub links_join: bool,
 }

@@ -12,9 +12,12 @@ use super::{
     messages::canonical,
     table::Sets,
 };
-use crate::genai::{
-    message::{Content, ContentState, Message, Part},
-    operation::{Kind, Usage},
+use crate::{
+    genai::{
+        message::{Content, ContentState, Message, Part},
+        operation::{Kind, Usage},
+    },
+    otlp::record::TraceId,
 };
 
 /// Which nodes of a run report what another node reports.
@@ -154,6 +157,14 @@ fn nested(forest: &Forest, nodes: &[usize]) -> BTreeMap<usize, Vec<usize>> {
 fn at_one_time(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
     let mut buckets: BTreeMap<(Kind, u8, [u8; 32]), Vec<usize>> = BTreeMap::new();
     let key = |text: String| *blake3::hash(text.as_bytes()).as_bytes();
+    // Call ids mean something within a trace; a log record outside any belongs to the first that has its call.
+    let loose = |node: &Node| node.is_log && !node.trace.is_valid();
+    let mut trace_of: HashMap<&str, TraceId> = HashMap::new();
+    for node in calls.iter().map(|n| &forest.nodes[*n]).filter(|node| !loose(node)) {
+        if let Some(id) = &node.op.tool.call_id {
+            let _ = trace_of.entry(id).or_insert(node.trace);
+        }
+    }
     for number in calls {
         let node = &forest.nodes[*number];
         let kind = node.op.kind;
@@ -161,7 +172,8 @@ fn at_one_time(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
             buckets.entry((kind, 0, key(id.clone()))).or_default().push(*number);
         }
         if let Some(id) = node.op.tool.call_id.as_ref().filter(|_| kind == Kind::ToolCall) {
-            buckets.entry((kind, 1, key(format!("{} {id}", node.trace)))).or_default().push(*number);
+            let trace = trace_of.get(id.as_str()).filter(|_| loose(node)).unwrap_or(&node.trace);
+            buckets.entry((kind, 1, key(format!("{trace} {id}")))).or_default().push(*number);
         }
         if let Some(output) = said(&node.op.output).filter(|_| kind == Kind::ModelCall) {
             let model = models(node).into_iter().next_back().unwrap_or_default();

@@ -59,6 +59,7 @@ pub(super) fn keys_of(node: &Node, keys: &mut BTreeSet<String>) {
         Unit::Log(hash, _) => keys.extend([format!("log:{hash}")]),
     }
     keys.extend(run_keys(&node.op));
+    keys.extend(node.op.identity.ties.iter().map(|tie| format!("tie:{tie}")));
     keys.extend(links(node).map(trace_key));
 }
 
@@ -133,6 +134,19 @@ fn clusters(forest: &Forest) -> Vec<Vec<usize>> {
             if let Some(target) = numbers.get(&Unit::Trace(target)).filter(|target| linking[**target]) {
                 sets.join(unit_of[number], *target);
             }
+        }
+    }
+    // A log record outside any trace goes to the trace that has a span of the same call.
+    let is_loose = |node: &Node| node.is_log && !node.trace.is_valid();
+    let mut tied: HashMap<&str, usize> = HashMap::new();
+    for (number, node) in forest.nodes.iter().enumerate().filter(|(_, node)| !is_loose(node)) {
+        for tie in &node.op.identity.ties {
+            let _ = tied.entry(tie).or_insert(unit_of[number]);
+        }
+    }
+    for (number, node) in forest.nodes.iter().enumerate().filter(|(_, node)| is_loose(node)) {
+        for unit in node.op.identity.ties.iter().filter_map(|tie| tied.get(tie.as_str())) {
+            sets.join(unit_of[number], *unit);
         }
     }
     let mut clusters: BTreeMap<usize, Vec<usize>> = BTreeMap::new();

@@ -4,3 +4,4 @@ mod assembly;
 mod build;
 mod captures;
 mod properties;
+mod quirks;

@@ -46,6 +46,11 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         operation.duration_ns = attrs.float(&["duration_ms"]).and_then(|ms| nanos(ms * 1e6));
     }
     fill(&mut operation.agent_id, || attrs.text(&["agent_id"]));
+    // Some set-ups send logs without the trace that their spans have.
+    if let Some(session) = attrs.text(&["session.id"]) {
+        let ids = ["tool_use_id", "request_id"].iter().filter_map(|key| attrs.text(&[key]));
+        operation.identity.ties.extend(ids.map(|id| format!("claude-code {session} {id}")));
+    }
     match operation.kind {
         Kind::Agent => {
             operation.declared = true;

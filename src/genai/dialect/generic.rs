@@ -12,6 +12,8 @@ pub(super) const DIALECT: Dialect = Dialect { name: "generic", detect: |_| true,
 /// Operation names that were seen beside the convention's (`dialects.md` 1.8); every other is a part of a framework.
 const OPERATIONS: &[(&str, Kind)] = &[
     ("completion", Kind::ModelCall),
+    ("chat.completions", Kind::ModelCall),
+    ("text.completions", Kind::ModelCall),
     ("generate", Kind::ModelCall),
     ("response", Kind::ModelCall),
     ("responses", Kind::ModelCall),

@@ -1,6 +1,8 @@
 //! LangSmith's exporter: whole inputs and outputs of a run as JSON (`dialects.md` section 6).
 
-use super::{Dialect, Facts, fill, fill_arguments, fill_messages, fill_request, fill_result, query};
+use super::{
+    Dialect, Facts, fill, fill_arguments_under, fill_messages, fill_request, fill_result_under, query,
+};
 use crate::genai::{
     operation::{Kind, Operation},
     state, usage,
@@ -35,15 +37,8 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     match operation.kind {
         Kind::ToolCall => {
             fill(&mut operation.tool.name, || attrs.text(&["gen_ai.tool.name", "langsmith.trace.name"]));
-            let input = input.map(|v| state::open(v).value);
-            // A tool's input is its arguments, or a text under `input` that holds them.
-            let inner = input.as_ref().and_then(|i| i.get("input").filter(|_| is_single(i)));
-            fill_arguments(operation, inner.or(input.as_ref()));
-            let output = output.map(|v| state::open(v).value);
-            let inner = output
-                .as_ref()
-                .and_then(|o| ["output", "outputs"].iter().find_map(|k| o.get(*k)).filter(|_| is_single(o)));
-            fill_result(operation, inner.or(output.as_ref()));
+            fill_arguments_under(operation, input, called_with);
+            fill_result_under(operation, output, answered_with);
         }
         Kind::Retrieval => {
             fill_messages(operation, input, output);
@@ -76,6 +71,20 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         "output_token_details": details("gen_ai.usage.output_token_details"),
     });
     usage::fill(&mut operation.usage, usage::of_object(&counts));
+}
+
+/// A tool's input is its arguments, or text under `input` that holds them.
+fn called_with(input: &Value) -> &Value {
+    let inner = input.get("input").filter(|_| is_single(input));
+    let holds = |inner: &&Value| {
+        inner.is_object() || inner.as_str().is_some_and(|text| text.trim_start().starts_with('{'))
+    };
+    inner.filter(holds).unwrap_or(input)
+}
+
+fn answered_with(output: &Value) -> &Value {
+    let inner = ["output", "outputs"].iter().find_map(|key| output.get(*key));
+    inner.filter(|_| is_single(output)).unwrap_or(output)
 }
 
 fn is_single(value: &Value) -> bool {

@@ -52,8 +52,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         Kind::ToolCall => {
             fill(&mut operation.tool.name, name);
             fill_arguments(operation, input);
-            // Opened once more: tools return JSON as text.
-            fill_result(operation, opened(facts, "mlflow.spanOutputs").as_ref());
+            fill_result(operation, output);
         }
         Kind::Retrieval => {
             fill_messages(operation, input, output);

@@ -103,20 +103,37 @@ pub fn fill<T>(slot: &mut Option<T>, value: impl FnOnce() -> Option<T>) {
 
 /// Sets the arguments of a call when nothing stronger did: JSON text is opened, the shell of a decorator taken off.
 pub fn fill_arguments(operation: &mut Operation, value: Option<&Value>) {
-    fill_value(&mut operation.tool.arguments, value, &mut operation.issues);
-    reopen(&mut operation.tool.arguments, envelope::call_arguments);
+    fill_arguments_under(operation, value, |value| value);
+}
+
+/// As [`fill_arguments`], with what a producer wraps them in.
+pub fn fill_arguments_under(operation: &mut Operation, value: Option<&Value>, inner: fn(&Value) -> &Value) {
+    if operation.tool.arguments.state == ContentState::NotCaptured {
+        fill_value(&mut operation.tool.arguments, value, &mut operation.issues);
+        reopen(&mut operation.tool.arguments, inner);
+        reopen(&mut operation.tool.arguments, envelope::call_arguments);
+    }
 }
 
 /// Sets the result of a call when nothing stronger did: JSON text is opened, the message that wraps an answer taken off.
 pub fn fill_result(operation: &mut Operation, value: Option<&Value>) {
-    fill_value(&mut operation.tool.result, value, &mut operation.issues);
-    reopen(&mut operation.tool.result, envelope::tool_answer);
+    fill_result_under(operation, value, |value| value);
 }
 
-fn reopen(slot: &mut Content<Value>, unwrap: fn(&Value) -> &Value) {
-    let inner = unwrap(&slot.value);
-    if !std::ptr::eq(inner, &raw const slot.value) {
-        let opened = state::open(inner);
+/// As [`fill_result`], with what a producer wraps it in.
+pub fn fill_result_under(operation: &mut Operation, value: Option<&Value>, inner: fn(&Value) -> &Value) {
+    if operation.tool.result.state == ContentState::NotCaptured {
+        fill_value(&mut operation.tool.result, value, &mut operation.issues);
+        reopen(&mut operation.tool.result, inner);
+        reopen(&mut operation.tool.result, envelope::tool_answer);
+    }
+}
+
+/// Goes on to what is inside; JSON text inside is opened too, and its state counts.
+fn reopen(slot: &mut Content<Value>, inner: fn(&Value) -> &Value) {
+    let found = inner(&slot.value);
+    if !std::ptr::eq(found, &raw const slot.value) || found.is_string() {
+        let opened = state::open(found);
         slot.state = state::worse(slot.state, opened.state);
         slot.value = parse::unblock(opened.value);
     }

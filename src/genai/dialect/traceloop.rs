@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Dialect, Facts, fill, fill_arguments, fill_messages, fill_request, fill_result};
+use super::{Dialect, Facts, fill, fill_arguments_under, fill_messages, fill_request, fill_result_under};
 use crate::genai::{
     finish, indexed,
     operation::{Kind, Operation},
@@ -83,14 +83,8 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     match operation.kind {
         Kind::ToolCall => {
             fill(&mut operation.tool.name, entity);
-            fill_arguments(
-                operation,
-                input.or_else(|| attrs.get("mcp.request.argument")).map(called_with).as_ref(),
-            );
-            fill_result(
-                operation,
-                output.or_else(|| attrs.get("mcp.response.value")).map(answered_with).as_ref(),
-            );
+            fill_arguments_under(operation, input.or_else(|| attrs.get("mcp.request.argument")), called_with);
+            fill_result_under(operation, output.or_else(|| attrs.get("mcp.response.value")), answered_with);
         }
         Kind::Retrieval => documents(facts, operation),
         Kind::ModelCall | Kind::Embedding | Kind::Rerank => {
@@ -111,19 +105,15 @@ fn definition(mut function: Value) -> Value {
 }
 
 /// What LangChain's callback wrote around the input of a tool: `{"inputs":..,"input_str":..,"tags":..}`.
-fn called_with(input: &Value) -> Value {
-    let opened = state::open(input).value;
-    let inner = ["inputs", "input_str"]
-        .iter()
-        .find_map(|key| opened.get(*key).filter(|_| opened.get("tags").is_some()));
-    inner.cloned().unwrap_or(opened)
+fn called_with(input: &Value) -> &Value {
+    let inner = ["inputs", "input_str"].iter().find_map(|key| input.get(*key));
+    inner.filter(|_| input.get("tags").is_some()).unwrap_or(input)
 }
 
 /// What LangChain's callback wrote around the output of a tool: `{"output":..,"kwargs":..}`.
-fn answered_with(output: &Value) -> Value {
-    let opened = state::open(output).value;
-    let wrapped = opened.get("kwargs").is_some() && opened.get("lc").is_none();
-    opened.get("output").filter(|_| wrapped).cloned().unwrap_or(opened)
+fn answered_with(output: &Value) -> &Value {
+    let wrapped = output.get("kwargs").is_some() && output.get("lc").is_none();
+    output.get("output").filter(|_| wrapped).unwrap_or(output)
 }
 
 fn prompts(facts: &Facts<'_>, operation: &mut Operation) {

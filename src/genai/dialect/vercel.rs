@@ -85,17 +85,15 @@ fn settings(attrs: &Attrs, operation: &mut Operation) {
 }
 
 fn messages(attrs: &Attrs, operation: &mut Operation) {
-    let prompt =
-        attrs.first(&["ai.prompt.messages", "ai.prompt"]).map(|p| state::open(p).value).map(|prompt| {
-            // The outer span: `{system?, prompt?, messages?}`.
-            match prompt.get("prompt") {
-                Some(text) => {
-                    json!({"messages": [{"role": "user", "content": text}], "system": prompt.get("system")})
-                }
-                None => prompt,
-            }
-        });
-    fill_messages(operation, prompt.as_ref(), None);
+    fill_messages(operation, attrs.get("ai.prompt.messages"), None);
+    // The outer span: `{system?, prompt?, messages?}`.
+    if let Some(prompt) = attrs.get("ai.prompt") {
+        let opened = state::open(prompt).value;
+        let asked = opened.get("prompt").map(
+            |text| json!({"messages": [{"role": "user", "content": text}], "system": opened.get("system")}),
+        );
+        fill_messages(operation, asked.as_ref().or(Some(prompt)), None);
+    }
     let mut parts = Vec::new();
     let reasoning = attrs.text(&["ai.response.reasoning", "ai.result.reasoning"]);
     parts.extend(reasoning.map(|text| json!({"type": "reasoning", "content": text})));

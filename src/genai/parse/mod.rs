@@ -92,6 +92,10 @@ impl Reader<'_> {
     fn collect(&mut self, value: &Value, role: &str, opens: usize, out: &mut Vec<Message>) {
         match value {
             Value::String(text) => match self.open(value) {
+                // JSON text of a text: what it holds may be JSON again.
+                inner @ Value::String(_) if inner != *value && opens > 0 => {
+                    self.collect(&inner, role, opens - 1, out)
+                }
                 Value::String(text) => out.push(message(role, vec![Part::text(text)])),
                 inner if opens > 0 => self.collect(&inner, role, opens - 1, out),
                 _ => out.push(message(role, vec![Part::text(text.as_str())])),
