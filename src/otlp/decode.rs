@@ -9,7 +9,7 @@ use prost::Message;
 
 use super::{
     Signal,
-    record::{Body, Origin, Record},
+    record::{Body, Origin, Record, Seed},
 };
 
 /// The records of an export request, in the order in which they stand; none for metrics.
@@ -26,7 +26,7 @@ pub fn records(
     match signal {
         Signal::Traces => {
             for resource in ExportTraceServiceRequest::decode(bytes)?.resource_spans {
-                let attributes = resource.resource.unwrap_or_default();
+                let attributes = Arc::new(resource.resource.unwrap_or_default());
                 for scope in resource.scope_spans {
                     let origin = Arc::new(Origin {
                         resource: attributes.clone(),
@@ -34,14 +34,16 @@ pub fn records(
                         scope: scope.scope,
                         scope_schema_url: scope.schema_url,
                     });
-                    let record = |span| Record::new(Body::Span(span), origin.clone(), received_at, seq);
+                    let seed = Seed::of(&origin);
+                    let record =
+                        |span| Record::seeded(Body::Span(span), origin.clone(), &seed, received_at, seq);
                     records.extend(scope.spans.into_iter().map(record));
                 }
             }
         }
         Signal::Logs => {
             for resource in ExportLogsServiceRequest::decode(bytes)?.resource_logs {
-                let attributes = resource.resource.unwrap_or_default();
+                let attributes = Arc::new(resource.resource.unwrap_or_default());
                 for scope in resource.scope_logs {
                     let origin = Arc::new(Origin {
                         resource: attributes.clone(),
@@ -49,7 +51,9 @@ pub fn records(
                         scope: scope.scope,
                         scope_schema_url: scope.schema_url,
                     });
-                    let record = |log| Record::new(Body::Log(log), origin.clone(), received_at, seq);
+                    let seed = Seed::of(&origin);
+                    let record =
+                        |log| Record::seeded(Body::Log(log), origin.clone(), &seed, received_at, seq);
                     records.extend(scope.log_records.into_iter().map(record));
                 }
             }

@@ -76,8 +76,8 @@ hex_id!(
 /// What a record came under: resource and instrumentation scope, with their schema URLs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Origin {
-    /// The resource as sent.
-    pub resource: Resource,
+    /// The resource as sent; shared by its scopes.
+    pub resource: Arc<Resource>,
     /// `ResourceSpans.schema_url`.
     pub resource_schema_url: String,
     /// The scope as sent; `None` when the sender gave none.
@@ -161,7 +161,13 @@ pub struct Record {
 impl Record {
     /// Builds a record and computes its hash.
     pub fn new(body: Body, origin: Arc<Origin>, received_at: u64, seq: u64) -> Self {
-        let hash = hash(&body, &origin);
+        let seed = Seed::of(&origin);
+        Self::seeded(body, origin, &seed, received_at, seq)
+    }
+
+    /// As [`Self::new`], with the part of the hash that all records of `origin` share.
+    pub fn seeded(body: Body, origin: Arc<Origin>, seed: &Seed, received_at: u64, seq: u64) -> Self {
+        let hash = hash(&body, seed);
         Self { body, origin, hash, received_at, seq }
     }
 
@@ -208,19 +214,33 @@ fn sorted(attributes: &mut [KeyValue]) {
     attributes.sort_by(|a, b| (&a.key, a.key_strindex).cmp(&(&b.key, b.key_strindex)));
 }
 
-fn hash(body: &Body, origin: &Origin) -> RecordHash {
-    let mut hasher = blake3::Hasher::new();
-    let mut part = |bytes: &[u8]| {
-        let _ = hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
-    };
-    let mut resource = origin.resource.clone();
-    sorted(&mut resource.attributes);
-    part(&resource.encode_to_vec());
-    part(origin.resource_schema_url.as_bytes());
-    let mut scope = origin.scope.clone().unwrap_or_default();
-    sorted(&mut scope.attributes);
-    part(&scope.encode_to_vec());
-    part(origin.scope_schema_url.as_bytes());
+/// The start of the hashes of all records of one origin: a large resource is hashed once, not once a record.
+#[derive(Clone, Debug)]
+pub struct Seed(blake3::Hasher);
+
+impl Seed {
+    /// The start for `origin`.
+    pub fn of(origin: &Origin) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        let mut resource = Resource::clone(&origin.resource);
+        sorted(&mut resource.attributes);
+        part(&mut hasher, &resource.encode_to_vec());
+        part(&mut hasher, origin.resource_schema_url.as_bytes());
+        let mut scope = origin.scope.clone().unwrap_or_default();
+        sorted(&mut scope.attributes);
+        part(&mut hasher, &scope.encode_to_vec());
+        part(&mut hasher, origin.scope_schema_url.as_bytes());
+        Self(hasher)
+    }
+}
+
+fn part(hasher: &mut blake3::Hasher, bytes: &[u8]) {
+    let _ = hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+}
+
+fn hash(body: &Body, seed: &Seed) -> RecordHash {
+    let mut hasher = seed.0.clone();
+    let mut part = |bytes: &[u8]| part(&mut hasher, bytes);
     match body {
         Body::Span(span) => {
             let mut span = span.clone();

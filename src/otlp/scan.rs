@@ -213,21 +213,22 @@ impl Scan<'_> {
         let foreign_resource =
             matches!(message, Message::ResourceEntry(_)) && names_other(bytes, 1, 1, self.tenant);
         let records_before = (self.counts.records, self.counts.rejected);
-        let (mut shared, mut scopes) = (0, 0);
+        let (mut shared, mut scopes) = (0_u64, 0_u64);
         while let Some((number, value)) = reader.next()? {
             let field = message.field(number);
             check(message, number, field, value)?;
             if message == Message::EntityRef {
                 self.count(Message::EntityRef, &[])?;
             }
-            let Field::Message(child) = field else { continue };
             let Value::Bytes(inner) = value else { continue };
-            self.count(child, inner)?;
-            match child {
-                Message::Resource => shared = inner.len() as u64,
-                Message::ScopeEntry(_) => scopes += 1,
-                _ => {}
+            let entry = matches!(message, Message::ResourceEntry(_) | Message::ScopeEntry(_));
+            // A field that stands more than once is merged by the decoder: all of it counts.
+            if entry && (number == 1 || number == 3) {
+                shared += inner.len() as u64;
             }
+            let Field::Message(child) = field else { continue };
+            self.count(child, inner)?;
+            scopes += u64::from(matches!(child, Message::ScopeEntry(_)));
             let below = any_depth + u32::from(child == Message::AnyValue);
             if is_deep(child, below, depth) {
                 self.counts.deep += 1;
@@ -235,7 +236,7 @@ impl Scan<'_> {
             }
             self.message(child, inner, below, depth + 1)?;
         }
-        // Each scope has the resource beside it, and each record's hash covers it: their product is bounded too.
+        // Each record is stored with its resource and its scope beside it: their product is bounded too.
         let records = self.counts.records - records_before.0;
         self.counts.expanded_bytes += shared.saturating_mul(scopes + records);
         if self.counts.expanded_bytes > EXPANSION_MAX.saturating_mul(self.limits.request_bytes_max as u64) {

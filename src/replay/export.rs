@@ -5,6 +5,7 @@ use std::sync::Arc;
 use opentelemetry_proto::tonic::{
     collector::{logs::v1::ExportLogsServiceRequest, trace::v1::ExportTraceServiceRequest},
     logs::v1::{ResourceLogs, ScopeLogs},
+    resource::v1::Resource,
     trace::v1::{ResourceSpans, ScopeSpans},
 };
 use serde_json::{Map, Value};
@@ -58,7 +59,7 @@ fn requests(records: &[Arc<Record>]) -> (ExportTraceServiceRequest, Option<Expor
                 if span_origin != Some(origin) {
                     span_origin = Some(origin);
                     traces.resource_spans.push(ResourceSpans {
-                        resource: Some(origin.resource.clone()),
+                        resource: Some(Resource::clone(&origin.resource)),
                         schema_url: origin.resource_schema_url.clone(),
                         scope_spans: vec![ScopeSpans {
                             scope: origin.scope.clone(),
@@ -76,7 +77,7 @@ fn requests(records: &[Arc<Record>]) -> (ExportTraceServiceRequest, Option<Expor
                 if log_origin != Some(origin) {
                     log_origin = Some(origin);
                     logs.resource_logs.push(ResourceLogs {
-                        resource: Some(origin.resource.clone()),
+                        resource: Some(Resource::clone(&origin.resource)),
                         schema_url: origin.resource_schema_url.clone(),
                         scope_logs: vec![ScopeLogs {
                             scope: origin.scope.clone(),

@@ -178,7 +178,7 @@ fn span_records(request: &ExportTraceServiceRequest) -> Vec<Record> {
     for resource in &request.resource_spans {
         for scope in &resource.scope_spans {
             let origin = Arc::new(Origin {
-                resource: resource.resource.clone().unwrap_or_default(),
+                resource: resource.resource.clone().unwrap_or_default().into(),
                 resource_schema_url: resource.schema_url.clone(),
                 scope: scope.scope.clone(),
                 scope_schema_url: scope.schema_url.clone(),
@@ -195,7 +195,7 @@ fn log_records(request: &ExportLogsServiceRequest) -> Vec<Record> {
     for resource in &request.resource_logs {
         for scope in &resource.scope_logs {
             let origin = Arc::new(Origin {
-                resource: resource.resource.clone().unwrap_or_default(),
+                resource: resource.resource.clone().unwrap_or_default().into(),
                 resource_schema_url: resource.schema_url.clone(),
                 scope: scope.scope.clone(),
                 scope_schema_url: scope.schema_url.clone(),

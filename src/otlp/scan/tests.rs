@@ -55,6 +55,25 @@ fn a_span_with_bad_ids_takes_its_neighbours_along_or_stays() {
     assert!(counts.message(Signal::Traces).starts_with("4 spans rejected"));
 }
 
+/// Scenario: one resource comes in two fields, the second of them empty, over thousands of scopes.
+/// Guarantee: what the decoder makes of it is counted before it is made.
+#[test]
+fn a_resource_in_two_parts_hides_how_much_it_grows() {
+    let mut large = Resource::default();
+    large.attributes.push(pair("a", text(&"x".repeat(1 << 20))));
+    let field = |tag: u8, inner: &[u8]| {
+        let mut bytes = vec![tag];
+        prost::encoding::encode_varint(inner.len() as u64, &mut bytes);
+        bytes.extend_from_slice(inner);
+        bytes
+    };
+    let scope = ScopeSpans { spans: vec![span(&[1; 16], &[2; 8])], ..ScopeSpans::default() }.encode_to_vec();
+    let mut entry = [field(0x0a, &large.encode_to_vec()), field(0x0a, &[])].concat();
+    entry.extend(std::iter::repeat_n(field(0x12, &scope), 4096).flatten());
+    let refused = admit(Signal::Traces, field(0x0a, &entry).into(), &limits(), &tenant());
+    assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+}
+
 #[test]
 fn a_span_of_another_tenant_is_kept() {
     let mut foreign = span(&[1; 16], &[3; 8]);

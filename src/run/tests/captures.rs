@@ -13,7 +13,7 @@ use super::super::{Settled, assemble, join_keys};
 use crate::otlp::record::{Body, Origin, Record};
 
 fn origin(resource: Option<Resource>, scope: Option<InstrumentationScope>) -> Arc<Origin> {
-    Arc::new(Origin { resource: resource.unwrap_or_default(), scope, ..Origin::default() })
+    Arc::new(Origin { resource: resource.unwrap_or_default().into(), scope, ..Origin::default() })
 }
 
 /// The records of the protobuf files of a scenario.

@@ -89,7 +89,7 @@ impl Sent {
     fn done(self) -> Arc<Record> {
         let scope = Some(InstrumentationScope { name: self.scope.into(), ..InstrumentationScope::default() });
         let resource = Resource { attributes: attributes_of(&self.resource), ..Resource::default() };
-        let origin = Origin { scope, resource, ..Origin::default() };
+        let origin = Origin { scope, resource: resource.into(), ..Origin::default() };
         Arc::new(Record::new(Body::Span(self.span), Arc::new(origin), 1, 0))
     }
 }

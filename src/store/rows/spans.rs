@@ -122,7 +122,7 @@ impl SpanRow {
     pub fn to_record(&self) -> Result<Record, Damaged> {
         let scope = self.scope.as_deref().map(|text| json_of("scope", text)).transpose()?;
         let origin = Origin {
-            resource: resource(&json_of("resource", &self.resource)?),
+            resource: resource(&json_of("resource", &self.resource)?).into(),
             resource_schema_url: self.resource_schema_url.clone(),
             scope: scope.as_ref().map(scope_of),
             scope_schema_url: self.scope_schema_url.clone(),

@@ -77,7 +77,12 @@ fn record() -> impl Strategy<Value = Record> {
                 };
                 let resource = Resource { attributes: of_resource, ..Resource::default() };
                 let scope = (count % 3 == 0).then(InstrumentationScope::default);
-                Record::new(body, Arc::new(Origin { resource, scope, ..Origin::default() }), end, start)
+                Record::new(
+                    body,
+                    Arc::new(Origin { resource: resource.into(), scope, ..Origin::default() }),
+                    end,
+                    start,
+                )
             },
         )
 }
