@@ -59,6 +59,12 @@ impl Attrs {
         keys.iter().find_map(|k| self.get(k))
     }
 
+    /// The first of `keys` that holds the arguments of a call: a tool without parameters is called with `{}`.
+    pub fn arguments(&self, keys: &[&str]) -> Option<&Value> {
+        let none = |v: &&Value| matches!(v, Value::Object(_) | Value::Array(_)) || v.as_str() == Some("{}");
+        self.first(keys).or_else(|| keys.iter().find_map(|k| self.raw(k)).filter(none))
+    }
+
     /// The first of `keys` that holds text; numbers are written out.
     pub fn text(&self, keys: &[&str]) -> Option<String> {
         keys.iter().find_map(|k| match self.get(k)? {
@@ -118,6 +124,18 @@ impl Attrs {
             .range(prefix.to_owned()..)
             .take_while(move |(k, _)| k.starts_with(prefix))
             .map(|(k, v)| (k.as_str(), v))
+    }
+
+    /// A copy in which every name that starts with one of `prefixes` starts with `prefix` instead, where that is free.
+    pub fn renamed(&self, prefixes: &[&str], prefix: &str) -> Self {
+        let mut values = self.values.clone();
+        for from in prefixes {
+            for (key, value) in self.with_prefix(from) {
+                let renamed = format!("{prefix}{}", key.get(from.len()..).unwrap_or_default());
+                let _ = values.entry(renamed).or_insert_with(|| value.clone());
+            }
+        }
+        Self { values }
     }
 
     /// True when any attribute's name starts with `prefix`.

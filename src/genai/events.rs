@@ -49,7 +49,7 @@ pub fn collect(span: &Record, logs: &[&Record]) -> Vec<Event> {
         tie: [0; 32],
     });
     let mut events: Vec<_> = of_span.chain(logs.iter().filter_map(|l| of_log(l))).collect();
-    events.sort_by_key(|e| (e.from_log, e.time, last_if_choice(&e.name), e.tie));
+    events.sort_by_key(|e| (e.from_log, e.time, rank(&e.name), e.tie));
     events.dedup_by(|a, b| a.from_log && b.from_log && a.tie == b.tie);
     events
 }
@@ -61,9 +61,35 @@ pub fn of_log(record: &Record) -> Option<Event> {
     let body = log.body.as_ref().map_or(Value::Null, |b| to_json(b, 0));
     // Some producers write where the record was made into the name's own field.
     let names = [Some(log.event_name.clone()), attrs.text(&["event.name"]), body.as_str().map(str::to_owned)];
-    let name = names.into_iter().flatten().find(|n| is_claimed(n, &attrs))?;
+    let name = names.into_iter().flatten().find(|n| is_claimed(n, &attrs));
+    let name = name.or_else(|| Some(unnamed(record, &attrs, &body)?.to_owned()))?;
     let time = if log.time_unix_nano > 0 { log.time_unix_nano } else { log.observed_time_unix_nano };
     Some(Event { name, attrs, body, time, from_log: true, tie: record.hash.0 })
+}
+
+/// The event that a record without a name is, told by its body. It must belong to a span.
+fn unnamed(record: &Record, attrs: &Attrs, body: &Value) -> Option<&'static str> {
+    let body = body.as_object().filter(|_| record.span_id().is_valid())?;
+    let messages = |side: &str| body.get(side).is_some_and(|side| side.get("messages").is_some());
+    if messages("input") || messages("output") {
+        return Some(DETAILS);
+    }
+    let known = ["gen_ai.system", "gen_ai.provider.name"].iter().any(|key| attrs.has(key));
+    if !known {
+        return None;
+    }
+    if body.contains_key("finish_reason") || body.contains_key("message") {
+        return Some("gen_ai.choice");
+    }
+    match body.get("role").and_then(Value::as_str) {
+        Some("system" | "developer") => Some("gen_ai.system.message"),
+        Some("assistant") => Some("gen_ai.assistant.message"),
+        Some("tool") => Some("gen_ai.tool.message"),
+        Some("user") => Some("gen_ai.user.message"),
+        _ if body.contains_key("tool_calls") => Some("gen_ai.assistant.message"),
+        _ if body.contains_key("id") => Some("gen_ai.tool.message"),
+        _ => body.contains_key("content").then_some("gen_ai.user.message"),
+    }
 }
 
 /// Events of coding agents that say what was done; all others count what the agent does for itself.
@@ -138,7 +164,10 @@ fn read_carrier<'a>(events: impl Iterator<Item = &'a Event>, issues: &mut Vec<Is
         match event.name.as_str() {
             DETAILS => {
                 let side = |key: &str, role: &str, issues: &mut Vec<Issue>| {
-                    let value = event.attrs.get(key).or_else(|| event.body.get(key));
+                    // Bedrock AgentCore: `{input: {messages}, output: {messages}}`.
+                    let side = if key.contains("input") { "/input/messages" } else { "/output/messages" };
+                    let in_body = || event.body.get(key).or_else(|| event.body.pointer(side));
+                    let value = event.attrs.get(key).or_else(in_body);
                     value.map(|v| parse::messages(v, role, issues)).filter(|c| !c.value.is_empty())
                 };
                 if let Some(input) = side("gen_ai.input.messages", "user", issues) {
@@ -225,10 +254,13 @@ fn join(side: &mut Content<Vec<Message>>, more: Content<Vec<Message>>) {
     side.value.extend(more.value);
 }
 
-fn last_if_choice(name: &str) -> u8 {
+/// The order of events that bear one time: an answer of a tool after the message that asked for it.
+fn rank(name: &str) -> u8 {
     match name {
         "gen_ai.system.message" => 0,
-        "gen_ai.choice" => 2,
-        _ => 1,
+        "gen_ai.user.message" => 1,
+        "gen_ai.tool.message" => 3,
+        "gen_ai.choice" => 4,
+        _ => 2,
     }
 }

@@ -29,6 +29,7 @@ const CONVERSATION_ELSE: &[&str] = &[
     "spring.ai.chat.client.conversation.id",
     "voltagent.conversation_id",
     "wandb.thread_id",
+    "genkit:sessionId",
     "mlflow.trace.session",
     "thread_id",
     "conversation.id",

@@ -56,6 +56,7 @@ pub fn normalize_log(log: &Record) -> Option<Operation> {
     let event = events::of_log(log)?;
     let stands_alone = match event.name.as_str() {
         events::DETAILS => !log.span_id().is_valid(),
+        "gen_ai.evaluation.result" | "gen_ai.guardrail.result" => true,
         name => !name.starts_with("gen_ai."),
     };
     if !stands_alone {

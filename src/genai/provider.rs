@@ -105,7 +105,12 @@ pub(super) fn read(attrs: &Attrs) -> Option<String> {
 
 /// The provider whose models bear such names.
 pub(super) fn of_model(model: &str) -> Option<String> {
-    let bare = model.rsplit('/').next().unwrap_or(model);
+    let bare = model.rsplit(['/', ':']).next().unwrap_or(model);
+    if let Some((before, _)) = model.split_once(['/', ':'])
+        && let Some((_, provider)) = ALIASES.iter().find(|(alias, _)| *alias == before)
+    {
+        return Some((*provider).to_owned());
+    }
     MODELS.iter().find(|(start, _)| bare.starts_with(start)).map(|(_, provider)| (*provider).to_owned())
 }
 

@@ -33,7 +33,11 @@ pub fn open(value: &Value) -> Opened {
     }
     match serde_json::from_str::<Value>(text) {
         Ok(value) => Opened { state: of_value(&value), value, unparsable: false },
-        Err(e) if (e.is_eof() || is_cut(text)) && !text.starts_with("{'") => {
+        Err(e)
+            if (e.is_eof() || is_cut(text))
+                && text.trim_start().starts_with(['{', '['])
+                && !text.starts_with("{'") =>
+        {
             match repair(without_cut_marker(text)) {
                 Some(value) => Opened { value, state: ContentState::Truncated, unparsable: false },
                 None => Opened { value: value.clone(), state: ContentState::Truncated, unparsable: true },

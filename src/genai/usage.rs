@@ -17,6 +17,7 @@ const INPUT: &[&str] = &[
     "ai.usage.tokens",
     "llm.usage.prompt_tokens",
     "usage.prompt_tokens",
+    "gen_ai.response.prompt_tokens",
     "gen_ai.aggregated_usage.input_tokens",
 ];
 const OUTPUT: &[&str] = &[
@@ -27,6 +28,7 @@ const OUTPUT: &[&str] = &[
     "ai.usage.completionTokens",
     "llm.usage.completion_tokens",
     "usage.completion_tokens",
+    "gen_ai.response.completion_tokens",
     "gen_ai.aggregated_usage.output_tokens",
 ];
 const CACHE_READ: &[&str] = &[
@@ -93,9 +95,14 @@ pub fn read(attrs: &Attrs) -> (Usage, Option<String>) {
 
 /// The usage in an object of a provider's or a framework's response.
 pub fn of_object(object: &Value) -> Usage {
+    let total = || {
+        ["total_tokens", "total_token_count", "totalTokens"]
+            .iter()
+            .find_map(|k| attrs::count(object.get(*k)?))
+    };
     let at = |path: &str| path.split('/').try_fold(object, |value, key| value.get(key));
     let first = |paths: &[&str]| paths.iter().find_map(|path| attrs::count(at(path)?));
-    inclusive(Usage {
+    let mut usage = Usage {
         input_tokens: first(&[
             "input_tokens",
             "prompt_tokens",
@@ -134,7 +141,16 @@ pub fn of_object(object: &Value) -> Usage {
             "reasoning_tokens",
         ]),
         cost_usd: None,
-    })
+    };
+    // The total tells whether reasoning is counted beside the output.
+    if let (Some(input), Some(output), Some(reasoning)) =
+        (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens)
+        && reasoning > 0
+        && total() == Some(input.saturating_add(output).saturating_add(reasoning))
+    {
+        usage.output_tokens = Some(output.saturating_add(reasoning));
+    }
+    inclusive(usage)
 }
 
 /// The usage that a recorded response holds, wherever its producer puts it; also in the `repr` of a Python object.

@@ -398,7 +398,8 @@ fn fill(drafts: &mut [Draft], call: &Asked) {
         {
             failure.message = Some(told.clone());
         }
-        let open = step.output_state == ContentState::NotCaptured
+        let handed = step.kind == StepKind::Handoff && step.tool_result.is_none();
+        let open = (step.output_state == ContentState::NotCaptured || handed)
             && matches!(step.status, OpStatus::Ok | OpStatus::Error);
         if let (true, Some(answer)) = (open, answer) {
             step.tool_result = Some(answer);

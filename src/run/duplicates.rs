@@ -176,11 +176,7 @@ fn at_one_time(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
             buckets.entry((kind, 1, key(format!("{trace} {id}")))).or_default().push(*number);
         }
         if let Some(output) = said(&node.op.output).filter(|_| kind == Kind::ModelCall) {
-            let model = models(node).into_iter().next_back().unwrap_or_default();
-            buckets
-                .entry((kind, 2, key(format!("{} {model} {output}", node.trace))))
-                .or_default()
-                .push(*number);
+            buckets.entry((kind, 2, key(format!("{} {output}", node.trace)))).or_default().push(*number);
         }
     }
     let mut pairs = Vec::new();

@@ -114,6 +114,7 @@ impl Forest {
                 None => {}
             }
         }
+        forest.replace_placeholders(&by_id);
         forest.link(&by_id);
         forest.cut_cycles();
         forest.settle_positions();
@@ -123,6 +124,20 @@ impl Forest {
     /// The nodes above `node`, nearest first.
     pub(super) fn above(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(self.nodes[node].parent, |up| self.nodes[*up].parent)
+    }
+
+    /// A placeholder is nothing once its span is there; until then it stands where its span will.
+    fn replace_placeholders(&mut self, by_id: &HashMap<(TraceId, SpanId), usize>) {
+        for node in self.nodes.iter_mut() {
+            let Some(parent_of_span) = node.op.begins.take() else { continue };
+            if node.parent_id.is_some_and(|id| by_id.contains_key(&(node.trace, id))) {
+                node.op =
+                    Operation { kind: Kind::Internal, dialect: node.op.dialect, ..Operation::default() };
+            } else {
+                let parent: Option<SpanId> = parent_of_span.parse().ok();
+                node.parent_id = parent.filter(|id| id.is_valid());
+            }
+        }
     }
 
     fn link(&mut self, by_id: &HashMap<(TraceId, SpanId), usize>) {

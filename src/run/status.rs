@@ -26,13 +26,16 @@ pub(super) fn status(
         return (RunStatus::Running, None);
     }
     let (op_status, failure) = outcome(forest, nodes, steps);
+    // A tool that waits for a person, and nothing that answered it since.
+    let last_answer = steps.iter().rposition(|s| s.kind == StepKind::ModelCall).unwrap_or(0);
+    let paused = steps.iter().skip(last_answer).any(|s| s.status == OpStatus::Interrupted);
     let cut_off = |reason: &Reason| matches!(reason.code, ReasonCode::MissingRoot | ReasonCode::Unfinished);
     match op_status {
         OpStatus::Error => (RunStatus::Failed, failure),
         OpStatus::Interrupted => (RunStatus::Interrupted, None),
         _ if reasons.iter().any(cut_off) && !answered(steps) => (RunStatus::Abandoned, None),
         OpStatus::Cancelled => (RunStatus::Abandoned, failure),
-        OpStatus::Ok if waits(steps) => (RunStatus::Interrupted, None),
+        OpStatus::Ok if waits(steps) || paused => (RunStatus::Interrupted, None),
         OpStatus::Ok => (RunStatus::Completed, None),
     }
 }

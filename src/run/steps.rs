@@ -151,7 +151,10 @@ fn build(forest: &Forest, number: usize, kind: StepKind, duplicates: &Duplicates
     let (usage, cost_source) = usage_of(forest, number, reports);
     let (sides, arguments, result) = contents(kind, &mut op);
     let mut agent_path = node.agents_above.to_vec();
-    if let (true, Some(agent), false) = (agent_path.is_empty(), &op.agent_name, kind == StepKind::AgentCall) {
+    // What a span says of its agent goes before what it inherits.
+    if let (Some(agent), false) = (&op.agent_name, kind == StepKind::AgentCall)
+        && !agent_path.contains(agent)
+    {
         agent_path.push(agent.clone());
     }
     let name = name(kind, node, &op);

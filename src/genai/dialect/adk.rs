@@ -6,9 +6,11 @@ use super::{Dialect, Facts, fill, fill_value};
 use crate::genai::{
     events::prefer,
     finish,
+    message::ContentState,
     operation::{Kind, Operation},
     parse,
-    state::open,
+    state::{open, worse},
+    usage,
 };
 
 /// The row of this dialect.
@@ -23,7 +25,10 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
     if name == "call_llm" || facts.attrs.get("gcp.vertex.agent.llm_request").is_some() {
         return Some(Kind::ModelCall);
     }
-    (name == "invocation" || name.starts_with("agent_run")).then_some(Kind::Internal)
+    if name.starts_with("agent_run") {
+        return Some(Kind::Agent);
+    }
+    (name == "invocation").then_some(Kind::Internal)
 }
 
 fn read(facts: &Facts<'_>, operation: &mut Operation) {
@@ -32,11 +37,19 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     let not_available = |v: &&Value| v.as_str() != Some("N/A");
     fill_value(
         &mut operation.tool.arguments,
-        attrs.get("gcp.vertex.agent.tool_call_args").filter(not_available),
+        attrs.arguments(&["gcp.vertex.agent.tool_call_args"]).filter(not_available),
         issues,
     );
     fill_value(&mut operation.tool.result, attrs.get("gcp.vertex.agent.tool_response"), issues);
-    if let Some(request) = attrs.get("gcp.vertex.agent.llm_request").map(|v| open(v).value) {
+    // `agent_run [name]` of the first versions.
+    if let Some(named) = facts.span.name.strip_prefix("agent_run [") {
+        fill(&mut operation.agent_name, || Some(named.trim_end_matches(']').to_owned()));
+        operation.declared = true;
+    }
+    let mut states = (ContentState::Captured, ContentState::Captured);
+    if let Some(opened) = attrs.get("gcp.vertex.agent.llm_request").map(open) {
+        let request = opened.value;
+        states.0 = opened.state;
         fill(&mut operation.request_model, || Some(request.get("model")?.as_str()?.to_owned()));
         if let Some(contents) = request.get("contents") {
             prefer(&mut operation.input, parse::messages(contents, "user", issues));
@@ -48,8 +61,16 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
             operation.system_instructions = parse::parts(system, issues);
         }
         fill(&mut operation.tool_definitions, || config("tools").filter(|t| !t.is_null()).cloned());
+        super::fill_request(operation, request.get("config").unwrap_or(&Value::Null));
     }
-    if let Some(response) = attrs.get("gcp.vertex.agent.llm_response").map(|v| open(v).value) {
+    let issues = &mut operation.issues;
+    if let Some(opened) = attrs.get("gcp.vertex.agent.llm_response").map(open) {
+        let response = opened.value;
+        states.1 = opened.state;
+        usage::fill(
+            &mut operation.usage,
+            response.get("usage_metadata").map(usage::of_object).unwrap_or_default(),
+        );
         if let Some(content) = response.get("content").filter(|c| c.is_object()) {
             prefer(&mut operation.output, parse::messages(content, "assistant", issues));
         }
@@ -57,6 +78,11 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
             && operation.finish_reasons.is_empty()
         {
             operation.finish_reasons.push(finish::normalize(reason));
+        }
+    }
+    for (side, state) in [(&mut operation.input, states.0), (&mut operation.output, states.1)] {
+        if !side.value.is_empty() {
+            side.state = worse(side.state, state);
         }
     }
     // Reports parallel calls again that have spans of their own.

@@ -162,7 +162,7 @@ fn tool_call(facts: &Facts<'_>, operation: &mut Operation) {
         let (heading, rest) = text.split_once('\n')?;
         heading.starts_with('[').then(|| Value::from(rest))
     };
-    let arguments = under_heading("tool_input").or_else(|| attrs.get("tool_input").cloned());
+    let arguments = under_heading("tool_input").or_else(|| attrs.arguments(&["tool_input"]).cloned());
     fill_arguments(operation, arguments.as_ref());
     let output = facts.events.iter().find(|e| e.name == "tool.output");
     let writes = operation.tool.name.as_deref().is_some_and(|name| WRITERS.contains(&name));

@@ -58,7 +58,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         Kind::ToolCall => {
             fill(&mut operation.tool.name, || attrs.text(&["tool_name"]));
             fill(&mut operation.tool.call_id, || parse::call_id(attrs.get("call_id")));
-            fill_arguments(operation, attrs.get("arguments"));
+            fill_arguments(operation, attrs.arguments(&["arguments"]));
             if let Some(output) = attrs.raw("output") {
                 fill_text(&mut operation.tool.result, output);
             }

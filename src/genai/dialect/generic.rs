@@ -2,7 +2,7 @@
 
 use super::{Dialect, Facts, fill, fill_arguments, fill_messages, fill_request, fill_result};
 use crate::genai::{
-    operation::{Kind, Operation},
+    operation::{Kind, OpStatus, Operation},
     parse, state,
 };
 
@@ -31,6 +31,11 @@ const OPERATIONS: &[(&str, Kind)] = &[
     ("agent_call", Kind::Agent),
     ("workflow", Kind::Workflow),
     ("execute_task", Kind::Task),
+    ("image", Kind::ModelCall),
+    ("audio", Kind::ModelCall),
+    ("evaluate", Kind::Evaluation),
+    ("checkpoint_write", Kind::Checkpoint),
+    ("checkpoint_read", Kind::Checkpoint),
 ];
 const TOOL: &[&str] = &[
     "gen_ai.tool.name",
@@ -55,7 +60,8 @@ const MODEL: &[&str] = &[
 const AGENT: &[&str] = &["agent_name", "gen_ai.agent.name"];
 const INPUT: &[&str] =
     &["input.value", "traceloop.entity.input", "request_data", "input", "inputs", "prompt"];
-const OUTPUT: &[&str] = &["output.value", "traceloop.entity.output", "response_data", "output", "outputs"];
+const OUTPUT: &[&str] =
+    &["output.value", "traceloop.entity.output", "response_data", "gen_ai.output", "output", "outputs"];
 /// Attributes without a producer's name that make a span a part of a framework.
 const FRAMEWORK: &[&str] = &["input.value", "traceloop.entity.input", "langfuse.observation.type"];
 const SUFFIXES: &[(&str, Kind)] = &[
@@ -71,6 +77,13 @@ const NAMES: &[(&str, Kind)] =
 fn kind(facts: &Facts<'_>) -> Option<Kind> {
     let attrs = facts.attrs;
     let name = facts.span.name.as_str();
+    // Checkpoints and interrupts of agents that write them down (ADK's newest, and others).
+    if ["checkpoint.operation", "resume.operation"].iter().any(|k| attrs.has(k)) {
+        return Some(Kind::Checkpoint);
+    }
+    if attrs.has("interrupt.operation") || attrs.has("interrupt.id") {
+        return Some(Kind::HumanInput);
+    }
     if let Some(word) = attrs.text(&["gen_ai.operation.name"]) {
         let known = OPERATIONS.iter().find(|(w, _)| *w == word).map(|(_, kind)| *kind);
         return known.or(Some(Kind::Internal));
@@ -106,18 +119,45 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         return;
     }
     let (input, output) = (attrs.first(INPUT), attrs.first(OUTPUT));
+    if operation.kind == Kind::HumanInput {
+        interrupt(facts, operation);
+    }
+    if operation.kind == Kind::Checkpoint {
+        fill(&mut operation.tool.name, || {
+            attrs.text(&["checkpoint.id", "resume.checkpoint_id", "gen_ai.checkpoint.id"])
+        });
+    }
     if operation.kind == Kind::ToolCall {
         fill(&mut operation.tool.name, || attrs.text(&["tool.name", "tool_name"]));
         fill(&mut operation.tool.name, || Some(facts.span.name.clone()).filter(|n| !n.is_empty()));
         fill(&mut operation.tool.call_id, || {
             parse::call_id(attrs.first(&["tool.id", "tool_call.id", "tool_call_id", "call_id"]))
         });
-        fill_arguments(operation, attrs.first(&["tool_arguments", "arguments"]).or(input));
+        fill_arguments(
+            operation,
+            attrs.arguments(&["tool_arguments", "arguments"]).or_else(|| attrs.arguments(INPUT)),
+        );
         fill_result(operation, attrs.first(&["tool_response"]).or(output));
     } else {
         if let Some(request) = attrs.get("request_data").map(|v| state::open(v).value) {
             fill_request(operation, &request);
         }
+        // Whole prompts as one value, where nobody says more of them.
+        fill_messages(operation, attrs.get("gen_ai.prompt"), attrs.get("gen_ai.completion"));
         fill_messages(operation, input, output);
+    }
+}
+
+/// A question to a person: answered when its status or its action says so.
+fn interrupt(facts: &Facts<'_>, operation: &mut Operation) {
+    let attrs = facts.attrs;
+    fill(&mut operation.tool.name, || attrs.text(&["interrupt.type", "interrupt.id"]));
+    fill_messages(operation, attrs.get("interrupt.message"), None);
+    fill(&mut operation.decision, || attrs.text(&["interrupt.action"]));
+    let open = attrs
+        .text(&["interrupt.status"])
+        .is_some_and(|s| matches!(s.as_str(), "pending" | "requested" | "waiting"));
+    if open && operation.decision.is_none() {
+        operation.status = OpStatus::Interrupted;
     }
 }

@@ -46,7 +46,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         Kind::ToolCall => {
             fill(&mut operation.tool.name, || attrs.text(&["gen_ai.tool.name"]));
             fill(&mut operation.tool.name, || Some(facts.span.name.clone()).filter(|n| !n.is_empty()));
-            fill_arguments(operation, input);
+            fill_arguments(operation, attrs.arguments(&["langfuse.observation.input"]));
             fill_result(operation, output);
         }
         Kind::Retrieval => {

@@ -37,7 +37,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     match operation.kind {
         Kind::ToolCall => {
             fill(&mut operation.tool.name, || attrs.text(&["gen_ai.tool.name", "langsmith.trace.name"]));
-            fill_arguments_under(operation, input, called_with);
+            fill_arguments_under(operation, attrs.arguments(&["gen_ai.prompt"]), called_with);
             fill_result_under(operation, output, answered_with);
         }
         Kind::Retrieval => {

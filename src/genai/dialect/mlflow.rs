@@ -51,7 +51,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     match operation.kind {
         Kind::ToolCall => {
             fill(&mut operation.tool.name, name);
-            fill_arguments(operation, input);
+            fill_arguments(operation, attrs.arguments(&["mlflow.spanInputs"]));
             fill_result(operation, output);
         }
         Kind::Retrieval => {
@@ -76,14 +76,14 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         }
     }
     fill(&mut operation.tool_definitions, || opened(facts, "mlflow.chat.tools"));
-    if let Some(response) = output.filter(|_| operation.kind == Kind::ModelCall) {
-        usage::fill(&mut operation.usage, usage::of_response(response));
-    }
     // `usage` is the bare key under which the integration of OpenAI Agents leaves it.
     for key in ["mlflow.chat.tokenUsage", "usage"] {
         if let Some(counts) = opened(facts, key) {
             usage::fill(&mut operation.usage, usage::of_object(&counts));
         }
+    }
+    if let Some(response) = output.filter(|_| operation.kind == Kind::ModelCall) {
+        usage::fill(&mut operation.usage, usage::of_response(response));
     }
     if let Some(total) = opened(facts, "mlflow.llm.cost").and_then(|c| c.get("total_cost")?.as_f64()) {
         fill(&mut operation.usage.cost_usd, || Some(total));

@@ -181,7 +181,13 @@ pub fn fill_request(operation: &mut Operation, parameters: &Value) {
     fill(&mut request.temperature, || number(&["temperature"]));
     fill(&mut request.top_p, || number(&["top_p", "topP"]));
     fill(&mut request.max_tokens, || {
-        whole(&["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"])
+        whole(&[
+            "max_tokens",
+            "max_completion_tokens",
+            "max_output_tokens",
+            "maxOutputTokens",
+            "max_new_tokens",
+        ])
     });
     fill(&mut request.seed, || whole(&["seed"]));
     fill(&mut request.streamed, || parameters.get("stream")?.as_bool());

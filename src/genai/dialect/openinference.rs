@@ -64,7 +64,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     });
     let (input, output) = (attrs.get("input.value"), attrs.raw("output.value").filter(|v| !v.is_null()));
     match operation.kind {
-        Kind::ToolCall | Kind::Handoff => tool(facts, operation, input, output),
+        Kind::ToolCall | Kind::Handoff => tool(facts, operation, output),
         Kind::Retrieval | Kind::Rerank => {
             documents(attrs, operation);
             fill(&mut operation.retrieval_query, || {
@@ -169,7 +169,7 @@ fn definition(item: &Value) -> Value {
     tool.get("json_schema").map_or_else(|| tool.clone(), |schema| state::open(schema).value)
 }
 
-fn tool(facts: &Facts<'_>, operation: &mut Operation, input: Option<&Value>, output: Option<&Value>) {
+fn tool(facts: &Facts<'_>, operation: &mut Operation, output: Option<&Value>) {
     let attrs = facts.attrs;
     if operation.kind == Kind::Handoff {
         let target = || output.and_then(Value::as_str).map(str::to_owned);
@@ -184,7 +184,7 @@ fn tool(facts: &Facts<'_>, operation: &mut Operation, input: Option<&Value>, out
         parse::call_id(attrs.first(&["tool.id", "tool_call.id", "tool.call_id"]))
     });
     let arguments = attrs.get("tool.parameters").filter(|p| !is_schema(&state::open(p).value));
-    fill_arguments(operation, input.or(arguments));
+    fill_arguments(operation, attrs.arguments(&["input.value"]).or(arguments));
     // An empty result is a result, but some instrumentations write the attribute before they know.
     let failed = facts.span.status.as_ref().is_some_and(|s| s.code == 2);
     fill_result(operation, output.filter(|o| !failed || o.as_str() != Some("")));

@@ -39,8 +39,17 @@ const OPERATIONS: &[(&str, Kind)] = &[
     ("apply_guardrail", Kind::Guardrail),
     ("run_guardrail", Kind::Guardrail),
 ];
-const VERDICTS: &[&str] =
-    &["gen_ai.guardrail.result.value", "gen_ai.guardrail.result.type", "gen_ai.guardrail.verdict.type"];
+const VERDICTS: &[&str] = &[
+    "gen_ai.guardrail.result.value",
+    "gen_ai.guardrail.result.type",
+    "gen_ai.guardrail.verdict.type",
+    "gen_ai.guardrail.action.type",
+    "guardrail_status",
+    "guardrail_response",
+];
+/// Attributes that name a guardrail or an evaluation.
+const CHECKS: &[&str] =
+    &["gen_ai.guardrail.component.name", "gen_ai.guardrail.name", "guardrail_name", "gen_ai.evaluation.name"];
 const TTFT_S: &[&str] =
     &["gen_ai.response.time_to_first_chunk", "gen_ai.client.operation.time_to_first_chunk"];
 
@@ -61,9 +70,12 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         operation.finish_reasons = reasons.iter().map(|r| finish::normalize(r)).collect();
     }
     fill(&mut operation.ttft_ns, || attrs.float(TTFT_S).and_then(|s| nanos(s * 1e9)));
-    // Strands writes milliseconds here; the convention has no such span attribute.
+    // Strands writes milliseconds here, all others seconds; the convention has no such span attribute.
     fill(&mut operation.ttft_ns, || {
-        attrs.float(&["gen_ai.server.time_to_first_token"]).and_then(|ms| nanos(ms * 1e6))
+        let strands = facts.scope.starts_with("strands")
+            || attrs.text(&["gen_ai.system", "gen_ai.provider.name"]).as_deref() == Some("strands-agents");
+        let scale = if strands { 1e6 } else { 1e9 };
+        attrs.float(&["gen_ai.server.time_to_first_token"]).and_then(|time| nanos(time * scale))
     });
     if kind == Kind::ToolCall {
         tool(facts, operation);
@@ -79,8 +91,16 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     fill(&mut operation.retrieval_documents, || {
         attrs.first(&["gen_ai.retrieval.documents", "gen_ai.memory.records"]).map(|v| state::open(v).value)
     });
+    if kind == Kind::Memory {
+        fill_value(&mut operation.tool.arguments, attrs.get("gen_ai.memory.records"), &mut operation.issues);
+    }
+    if matches!(kind, Kind::Guardrail | Kind::Evaluation) {
+        fill(&mut operation.tool.name, || attrs.text(CHECKS));
+    }
     fill(&mut operation.decision, || match kind {
         Kind::Guardrail => attrs.text(VERDICTS),
+        Kind::Evaluation => attrs.text(&["gen_ai.evaluation.score.label", "gen_ai.evaluation.score.value"]),
+        Kind::HumanInput => human_answer(attrs),
         Kind::Handoff => attrs.text(&["gen_ai.handoff.to_agent"]),
         _ => None,
     });
@@ -89,6 +109,13 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
 
 /// The kind that the operation's name or MCP's method says.
 fn kind(facts: &Facts<'_>) -> Option<Kind> {
+    if let Some(log) = facts.log {
+        match log.name.as_str() {
+            "gen_ai.evaluation.result" => return Some(Kind::Evaluation),
+            "gen_ai.guardrail.result" => return Some(Kind::Guardrail),
+            _ => {}
+        }
+    }
     let word = facts.attrs.text(&["gen_ai.operation.name"]);
     let known = word.as_ref().and_then(|word| OPERATIONS.iter().find(|(name, _)| name == word));
     known.map(|(_, kind)| *kind).or_else(|| {
@@ -99,6 +126,12 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
             _ => Kind::Internal,
         })
     })
+}
+
+/// What a person answered to a question of an MCP server.
+fn human_answer(attrs: &Attrs) -> Option<String> {
+    let answer = state::open(attrs.first(&["mcp.response.value", "gen_ai.tool.call.result"])?).value;
+    answer.get("action").and_then(Value::as_str).or_else(|| answer.as_str()).map(str::to_owned)
 }
 
 fn names(facts: &Facts<'_>, operation: &mut Operation) {
@@ -134,10 +167,7 @@ fn tool(facts: &Facts<'_>, operation: &mut Operation) {
     });
     fill(&mut tool.call_id, || parse::call_id(attrs.first(&["gen_ai.tool.call.id", "gen_ai.tool.call_id"])));
     let arguments = ["gen_ai.tool.call.arguments", "gen_ai.tool.args", "gen_ai.tool.input"];
-    // A tool without parameters is called with an empty object; an empty string says nothing.
-    let none = |v: &&Value| matches!(v, Value::Object(_) | Value::Array(_)) || v.as_str() == Some("{}");
-    let given = attrs.first(&arguments).or_else(|| arguments.iter().find_map(|k| attrs.raw(k)).filter(none));
-    fill_value(&mut tool.arguments, given, &mut operation.issues);
+    fill_value(&mut tool.arguments, attrs.arguments(&arguments), &mut operation.issues);
     let results = ["gen_ai.tool.call.result", "gen_ai.tool.output"];
     // An empty result is a result.
     let result = results.iter().find_map(|k| attrs.raw(k)).filter(|v| !v.is_null());
@@ -185,8 +215,6 @@ fn messages(facts: &Facts<'_>, operation: &mut Operation) {
     if operation.system_instructions.is_empty() {
         operation.system_instructions = told.system;
     }
-    prefer(&mut operation.input, side(&["gen_ai.prompt"], "user", issues));
-    prefer(&mut operation.output, side(&["gen_ai.completion"], "assistant", issues));
     for (key, content) in [
         ("gen_ai.input.messages_ref", &mut operation.input),
         ("gen_ai.output.messages_ref", &mut operation.output),

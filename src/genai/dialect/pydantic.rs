@@ -29,9 +29,15 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
 
 fn read(facts: &Facts<'_>, operation: &mut Operation) {
     let attrs = facts.attrs;
+    if attrs.text(&["logfire.span_type"]).as_deref() == Some("pending_span") {
+        operation.begins = Some(attrs.text(&["logfire.pending_parent_id"]).unwrap_or_default());
+        operation
+            .issues
+            .push(Issue { code: "unfinished", detail: "only the start of the span was sent".into() });
+    }
     fill(&mut operation.agent_name, || attrs.text(&["agent_name"]));
     fill(&mut operation.request_model, || attrs.text(&["model_name"]));
-    fill_value(&mut operation.tool.arguments, attrs.get("tool_arguments"), &mut operation.issues);
+    fill_value(&mut operation.tool.arguments, attrs.arguments(&["tool_arguments"]), &mut operation.issues);
     fill_value(&mut operation.tool.result, attrs.get("tool_response"), &mut operation.issues);
     if let Some(events) = attrs.first(&["events", "all_messages_events"]) {
         let (input, output) = from_events(events, &mut operation.issues);

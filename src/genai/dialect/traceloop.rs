@@ -28,6 +28,8 @@ const REQUESTS: &[(&str, Kind)] = &[
     ("embedding", Kind::Embedding),
     ("rerank", Kind::Rerank),
 ];
+/// Where a node of a graph sent the run.
+const GOTO: &[&str] = &["langgraph.command.goto_node", "langgraph.command.goto_nodes"];
 /// A proxy that lost a Python name wrote it out as the key.
 const PROMPTS: &[&str] = &["gen_ai.prompt", "SpanAttributes.LLM_PROMPTS"];
 const COMPLETIONS: &[&str] = &["gen_ai.completion", "SpanAttributes.LLM_COMPLETIONS"];
@@ -47,6 +49,9 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
         let word = attrs.text(&[key])?.to_ascii_lowercase();
         table.iter().find(|(w, _)| *w == word).map(|(_, kind)| *kind)
     };
+    if attrs.first(GOTO).is_some() {
+        return Some(Kind::Handoff);
+    }
     let kind = of("traceloop.span.kind", KINDS).or_else(|| of("llm.request.type", REQUESTS));
     // A search in a vector store names no kind of its own.
     kind.or_else(|| attrs.has("db.vector.query.top_k").then_some(Kind::Retrieval))
@@ -61,7 +66,9 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
             fill(&mut operation.workflow_name, || attrs.text(&["traceloop.workflow.name"]).or_else(entity))
         }
         Kind::Task => fill(&mut operation.workflow_name, entity),
-        Kind::Handoff => fill(&mut operation.decision, || attrs.text(&["gen_ai.handoff.to_agent"])),
+        Kind::Handoff => fill(&mut operation.decision, || {
+            attrs.text(&["gen_ai.handoff.to_agent"]).or_else(|| Some(attrs.words(GOTO).join(", ")))
+        }),
         _ => {}
     }
     // Decorators and agents are declared; what LangChain's callbacks call a task or a workflow may be its own part.
@@ -83,7 +90,11 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     match operation.kind {
         Kind::ToolCall => {
             fill(&mut operation.tool.name, entity);
-            fill_arguments_under(operation, input.or_else(|| attrs.get("mcp.request.argument")), called_with);
+            fill_arguments_under(
+                operation,
+                attrs.arguments(&["traceloop.entity.input", "mcp.request.argument"]),
+                called_with,
+            );
             fill_result_under(operation, output.or_else(|| attrs.get("mcp.response.value")), answered_with);
         }
         Kind::Retrieval => documents(facts, operation),

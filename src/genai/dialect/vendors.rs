@@ -1,234 +1,176 @@
 //! Producers whose own attributes differ from the convention in names alone: one row each (`dialects.md` 9).
 
-use super::{Dialect, Facts, fill, fill_arguments, fill_messages, fill_result};
+mod table;
+
+use serde_json::{Value, json};
+
+use super::{Dialect, Facts, fill, fill_arguments, fill_messages, fill_request, fill_result, query};
 use crate::genai::{
-    attrs::Attrs,
     operation::{Kind, Operation},
-    parse,
+    parse, state, usage,
 };
+use table::VENDORS;
 
 /// The row of this dialect.
 pub(super) const DIALECT: Dialect = Dialect { name: "vendor", detect, kind, read };
 
 /// A producer: which attributes say what.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Vendor {
     /// A span is its own when an attribute starts so.
     prefix: &'static str,
+    /// A span is its own when its scope is named so; never matches when empty.
+    scope: &'static str,
     /// Attributes that say the kind, in its words.
     kind: &'static [&'static str],
     words: &'static [(&'static str, Kind)],
+    /// As `words`, for the ends of words.
+    suffixes: &'static [(&'static str, Kind)],
+    /// Kinds by the prefix of an attribute that is there, where no word says one.
+    present: &'static [(&'static str, Kind)],
     /// Words of model calls that a newer version splits into calls of their own.
     wrappers: &'static [&'static str],
     input: &'static [&'static str],
     output: &'static [&'static str],
+    /// Calls that the model asked for, beside its text.
+    calls: &'static [&'static str],
     name: &'static [&'static str],
     call_id: &'static [&'static str],
     agent: &'static [&'static str],
     model: &'static [&'static str],
+    query: &'static [&'static str],
+    documents: &'static [&'static str],
+    decision: &'static [&'static str],
 }
 
-const VENDORS: &[Vendor] = &[
-    Vendor {
-        prefix: "lmnr.",
-        kind: &["lmnr.span.type"],
-        words: &[("LLM", Kind::ModelCall), ("TOOL", Kind::ToolCall), ("EVALUATOR", Kind::Evaluation)],
-        input: &["lmnr.span.input"],
-        output: &["lmnr.span.output"],
-        ..NONE
-    },
-    Vendor {
-        prefix: "mastra.",
-        kind: &["mastra.span.type"],
-        words: &[
-            ("agent_run", Kind::Agent),
-            ("model_generation", Kind::ModelCall),
-            ("llm_generation", Kind::ModelCall),
-            ("tool_call", Kind::ToolCall),
-            ("mcp_tool_call", Kind::ToolCall),
-            ("workflow_run", Kind::Workflow),
-        ],
-        wrappers: &["model_generation", "llm_generation"],
-        input: &[
-            "mastra.agent_run.input",
-            "mastra.model_generation.input",
-            "mastra.tool_call.input",
-            "mastra.mcp_tool_call.input",
-            "mastra.workflow_run.input",
-        ],
-        output: &[
-            "mastra.agent_run.output",
-            "mastra.model_generation.output",
-            "mastra.tool_call.output",
-            "mastra.mcp_tool_call.output",
-            "mastra.workflow_run.output",
-        ],
-        ..NONE
-    },
-    Vendor {
-        prefix: "genkit:",
-        kind: &["genkit:metadata:subtype", "genkit:type"],
-        words: &[
-            ("model", Kind::ModelCall),
-            ("background-model", Kind::ModelCall),
-            ("embedder", Kind::Embedding),
-            ("tool", Kind::ToolCall),
-            ("tool.v2", Kind::ToolCall),
-            ("retriever", Kind::Retrieval),
-            ("evaluator", Kind::Evaluation),
-            ("flow", Kind::Workflow),
-        ],
-        input: &["genkit:input"],
-        output: &["genkit:output"],
-        name: &["genkit:name"],
-        model: &["genkit:name"],
-        ..NONE
-    },
-    Vendor {
-        prefix: "flue.",
-        kind: &["flue.span.kind"],
-        words: &[("tool", Kind::ToolCall), ("turn", Kind::ModelCall), ("task", Kind::Task)],
-        input: &["flue.tool.arguments", "flue.turn.input", "flue.task.prompt", "flue.workflow.payload"],
-        output: &["flue.tool.result", "flue.turn.output", "flue.task.result", "flue.workflow.result"],
-        name: &["flue.tool.name"],
-        call_id: &["flue.tool.call_id"],
-        agent: &["flue.task.agent"],
-        ..NONE
-    },
-    Vendor {
-        prefix: "agentops.",
-        kind: &["agentops.span.kind"],
-        words: &[
-            ("agent", Kind::Agent),
-            ("workflow", Kind::Workflow),
-            ("task", Kind::Task),
-            ("llm", Kind::ModelCall),
-            ("tool", Kind::ToolCall),
-            ("guardrail", Kind::Guardrail),
-        ],
-        input: &["agentops.entity.input", "tool.parameters"],
-        output: &["agentops.entity.output", "tool.result"],
-        name: &["tool.name", "agentops.entity.name"],
-        agent: &["agentops.entity.name"],
-        ..NONE
-    },
-    Vendor {
-        prefix: "ag2.",
-        kind: &["ag2.span.type"],
-        words: &[
-            ("conversation", Kind::Workflow),
-            ("agent", Kind::Agent),
-            ("tool", Kind::ToolCall),
-            ("llm", Kind::ModelCall),
-            ("handoff", Kind::Handoff),
-            ("human_input", Kind::HumanInput),
-            ("code_execution", Kind::ToolCall),
-        ],
-        ..NONE
-    },
-    Vendor {
-        prefix: "voltagent.",
-        kind: &["span.type", "entity.type"],
-        words: &[
-            ("agent", Kind::Agent),
-            ("llm", Kind::ModelCall),
-            ("tool", Kind::ToolCall),
-            ("retriever", Kind::Retrieval),
-            ("memory", Kind::Memory),
-            ("workflow", Kind::Workflow),
-        ],
-        input: &["llm.messages", "agent.messages", "input"],
-        output: &["output"],
-        name: &["tool.name", "entity.name"],
-        ..NONE
-    },
-    Vendor {
-        prefix: "spring.ai.",
-        kind: &["spring.ai.kind"],
-        words: &[("tool_call", Kind::ToolCall), ("vector_store", Kind::Retrieval)],
-        input: &["spring.ai.tool.call.arguments", "db.vector.query.content"],
-        output: &["spring.ai.tool.call.result"],
-        name: &["spring.ai.tool.definition.name"],
-        ..NONE
-    },
-    Vendor {
-        prefix: "weave.",
-        kind: &["weave.span.kind"],
-        words: &[("agent", Kind::Agent), ("llm", Kind::ModelCall), ("tool", Kind::ToolCall)],
-        ..NONE
-    },
-    Vendor {
-        prefix: "lk.",
-        input: &["lk.function_tool.arguments", "lk.chat_ctx", "lk.input_text", "lk.user_transcript"],
-        output: &["lk.function_tool.output", "lk.response.text"],
-        name: &["lk.function_tool.name"],
-        call_id: &["lk.function_tool.id"],
-        ..NONE
-    },
-    Vendor {
-        prefix: "haystack.",
-        input: &["haystack.component.input", "haystack.pipeline.input_data"],
-        output: &["haystack.component.output", "haystack.pipeline.output_data"],
-        ..NONE
-    },
-];
 const NONE: Vendor = Vendor {
     prefix: "",
+    scope: "",
     kind: &[],
     words: &[],
+    suffixes: &[],
+    present: &[],
     wrappers: &[],
     input: &[],
     output: &[],
+    calls: &[],
     name: &[],
     call_id: &[],
     agent: &[],
     model: &[],
+    query: &[],
+    documents: &[],
+    decision: &[],
 };
 /// LiveKit tells the kind by the span's name alone.
-const LIVEKIT: &[(&str, Kind)] =
-    &[("llm_request", Kind::ModelCall), ("function_tool", Kind::ToolCall), ("agent_turn", Kind::Agent)];
+const LIVEKIT: &[(&str, Kind)] = &[
+    ("llm_request", Kind::ModelCall),
+    ("llm_node", Kind::ModelCall),
+    ("function_tool", Kind::ToolCall),
+    ("agent_turn", Kind::Agent),
+];
 
-fn of(attrs: &Attrs) -> impl Iterator<Item = &'static Vendor> {
-    VENDORS.iter().filter(|vendor| attrs.any_with_prefix(vendor.prefix))
+fn of<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = &'static Vendor> + use<'a> {
+    VENDORS.iter().filter(|vendor| {
+        facts.attrs.any_with_prefix(vendor.prefix) || !vendor.scope.is_empty() && facts.scope == vendor.scope
+    })
 }
 
 fn detect(facts: &Facts<'_>) -> bool {
-    of(facts.attrs).next().is_some() || facts.scope == "livekit-agents"
+    of(facts).next().is_some()
 }
 
 fn kind(facts: &Facts<'_>) -> Option<Kind> {
     if facts.scope == "livekit-agents" {
         return LIVEKIT.iter().find(|(name, _)| *name == facts.span.name).map(|(_, kind)| *kind);
     }
-    of(facts.attrs).find_map(|vendor| {
-        let word = facts.attrs.text(vendor.kind)?;
-        vendor.words.iter().find(|(w, _)| *w == word).map(|(_, kind)| *kind)
+    of(facts).find_map(|vendor| {
+        let word = facts.attrs.text(vendor.kind).unwrap_or_default();
+        let by_word = vendor.words.iter().find(|(w, _)| *w == word);
+        let by_suffix = || vendor.suffixes.iter().find(|(end, _)| word.ends_with(end));
+        let by_presence = || vendor.present.iter().find(|(start, _)| facts.attrs.any_with_prefix(start));
+        by_word.or_else(by_suffix).or_else(by_presence).map(|(_, kind)| *kind)
     })
 }
 
 fn read(facts: &Facts<'_>, operation: &mut Operation) {
+    for vendor in of(facts) {
+        read_one(facts, vendor, operation);
+    }
+}
+
+fn read_one(facts: &Facts<'_>, vendor: &Vendor, operation: &mut Operation) {
     let attrs = facts.attrs;
-    for vendor in of(attrs) {
-        let (input, output) = (attrs.first(vendor.input), attrs.first(vendor.output));
-        match operation.kind {
-            Kind::ToolCall => {
-                fill(&mut operation.tool.name, || attrs.text(vendor.name));
-                fill(&mut operation.tool.call_id, || parse::call_id(attrs.first(vendor.call_id)));
-                fill_arguments(operation, input);
-                fill_result(operation, output);
-            }
-            Kind::Agent => {
-                operation.declared = true;
-                fill(&mut operation.agent_name, || attrs.text(vendor.agent));
-                fill_messages(operation, input, output);
-            }
-            Kind::ModelCall | Kind::Embedding => {
-                let word = attrs.text(vendor.kind).unwrap_or_default();
-                operation.is_wrapper = vendor.wrappers.contains(&word.as_str());
-                fill(&mut operation.request_model, || attrs.text(vendor.model));
-                fill_messages(operation, input, output);
-            }
-            _ => fill_messages(operation, input, output),
+    let (input, output) = (attrs.first(vendor.input), attrs.first(vendor.output));
+    fill(&mut operation.decision, || attrs.text(vendor.decision));
+    match operation.kind {
+        Kind::ToolCall => {
+            fill(&mut operation.tool.name, || attrs.text(vendor.name));
+            fill(&mut operation.tool.call_id, || parse::call_id(attrs.first(vendor.call_id)));
+            fill_arguments(operation, attrs.arguments(vendor.input));
+            fill_result(operation, output);
         }
+        Kind::Retrieval | Kind::Rerank => {
+            fill(&mut operation.tool.name, || attrs.text(vendor.name));
+            fill(&mut operation.retrieval_query, || query(attrs.first(vendor.query)?));
+            fill(&mut operation.retrieval_documents, || documents(attrs.first(vendor.documents)?));
+            fill_messages(operation, input, output);
+        }
+        Kind::ModelCall | Kind::Embedding => model_call(facts, vendor, operation, input, output),
+        Kind::Agent => {
+            operation.declared = true;
+            fill(&mut operation.agent_name, || attrs.text(vendor.agent));
+            fill_messages(operation, input, output);
+        }
+        Kind::Workflow | Kind::Task => {
+            operation.declared = true;
+            fill(&mut operation.workflow_name, || attrs.text(vendor.name));
+            fill_messages(operation, input, output);
+        }
+        _ => {
+            fill(&mut operation.tool.name, || attrs.text(vendor.name));
+            fill_messages(operation, input, output);
+        }
+    }
+}
+
+fn model_call(
+    facts: &Facts<'_>,
+    vendor: &Vendor,
+    operation: &mut Operation,
+    input: Option<&Value>,
+    output: Option<&Value>,
+) {
+    let attrs = facts.attrs;
+    let word = attrs.text(vendor.kind).unwrap_or_default();
+    operation.is_wrapper = vendor.wrappers.contains(&word.as_str());
+    fill(&mut operation.request_model, || attrs.text(vendor.model));
+    if let Some(request) = input.map(|v| state::open(v).value) {
+        fill_request(operation, &request);
+        fill_request(operation, request.get("config").unwrap_or(&Value::Null));
+    }
+    let calls = attrs.first(vendor.calls).map(|c| state::open(c).value);
+    if calls.is_some() {
+        let text = output.map(|text| json!([{"type": "text", "text": text}]));
+        let answer = json!([{"role": "assistant", "content": text, "tool_calls": calls}]);
+        fill_messages(operation, input, Some(&answer));
+    } else {
+        fill_messages(operation, input, output);
+    }
+    if let Some(response) = output {
+        usage::fill(&mut operation.usage, usage::of_response(response));
+        let response = state::open(response).value;
+        fill(&mut operation.response_model, || {
+            response.pointer("/replies/0/meta/model")?.as_str().map(str::to_owned)
+        });
+    }
+}
+
+/// A list of documents, or the list in an object that says so.
+fn documents(found: &Value) -> Option<Value> {
+    let opened = state::open(found).value;
+    match opened.get("documents") {
+        Some(inner) => Some(inner.clone()),
+        None => opened.is_array().then_some(opened),
     }
 }

@@ -13,8 +13,14 @@ use crate::genai::{
 /// The row of this dialect.
 pub(super) const DIALECT: Dialect = Dialect { name: "vercel-ai", detect, kind, read };
 
+/// Prefixes that some wrappers of the SDK put where `ai.` stood.
+const PREFIXES: &[&str] =
+    &["aisdk.", "stream.", "generateText.", "streamText.", "generateObject.", "streamObject."];
+
 fn detect(facts: &Facts<'_>) -> bool {
-    facts.attrs.has("ai.operationId") || operation_id(facts).starts_with("ai.")
+    facts.attrs.has("ai.operationId")
+        || operation_id(facts).starts_with("ai.")
+        || facts.attrs.any_with_prefix("aisdk.model.")
 }
 
 fn operation_id(facts: &Facts<'_>) -> String {
@@ -33,12 +39,17 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
         "doEmbed" => Kind::Embedding,
         "doRerank" => Kind::Rerank,
         "generateText" | "streamText" | "generateObject" | "streamObject" => Kind::Agent,
+        _ if facts.attrs.any_with_prefix("aisdk.model.") => Kind::ModelCall,
         _ => Kind::Internal,
     })
 }
 
 fn read(facts: &Facts<'_>, operation: &mut Operation) {
-    let attrs = facts.attrs;
+    let renamed = facts.attrs.any_with_prefix("aisdk.").then(|| facts.attrs.renamed(PREFIXES, "ai."));
+    let attrs = renamed.as_ref().unwrap_or(facts.attrs);
+    if renamed.is_some() {
+        usage::fill(&mut operation.usage, usage::read(attrs).0);
+    }
     fill(&mut operation.agent_name, || attrs.text(&["ai.telemetry.functionId"]));
     fill(&mut operation.request_model, || attrs.text(&["ai.model.id"]));
     fill(&mut operation.response_model, || attrs.text(&["ai.response.model"]));
@@ -60,7 +71,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         Kind::ToolCall => {
             fill(&mut operation.tool.name, || attrs.text(&["ai.toolCall.name"]));
             fill(&mut operation.tool.call_id, || parse::call_id(attrs.get("ai.toolCall.id")));
-            fill_arguments(operation, attrs.first(&["ai.toolCall.args", "ai.toolCall.input"]));
+            fill_arguments(operation, attrs.arguments(&["ai.toolCall.args", "ai.toolCall.input"]));
             fill_result(operation, attrs.first(&["ai.toolCall.result", "ai.toolCall.output"]));
         }
         Kind::Embedding => embedding(attrs, operation),

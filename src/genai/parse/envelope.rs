@@ -4,8 +4,19 @@
 use serde_json::{Map, Value};
 
 /// Members that hold the messages of an object which is nothing but their wrapping, strongest first.
-const WRAPPERS: &[&str] =
-    &["messages", "contents", "input", "inputs", "output", "outputs", "response", "generations"];
+const WRAPPERS: &[&str] = &[
+    "messages",
+    "contents",
+    "items",
+    "replies",
+    "input",
+    "inputs",
+    "output",
+    "outputs",
+    "message",
+    "response",
+    "generations",
+];
 /// Members of a wrapper that are no reason to take the object for something else.
 const BESIDE: &[&str] = &[
     "kwargs",

@@ -2,6 +2,7 @@
 //! Gemini contents.
 
 pub(super) mod envelope;
+mod media;
 pub(super) mod python;
 
 use serde_json::{Map, Value};
@@ -305,7 +306,7 @@ impl Reader<'_> {
             }
             _ => {
                 self.state = state::worse(self.state, state::of_value(value));
-                Part::Other(object.clone())
+                Part::Other(media::part(kind, object).unwrap_or_else(|| object.clone()))
             }
         })
     }
@@ -313,7 +314,7 @@ impl Reader<'_> {
     /// Bedrock blocks and Gemini parts, which name their type by the member they have.
     fn untyped(&mut self, object: &Map<String, Value>) -> Part {
         let nested = |keys: &[&str]| keys.iter().find_map(|k| object.get(*k)?.as_object());
-        if let Some(call) = nested(&["toolUse", "function_call", "functionCall", "function"])
+        if let Some(call) = nested(&["toolUse", "function_call", "functionCall", "toolRequest", "function"])
             && let Some(part) = self.tool_call(call)
         {
             return match (part, call_id(object.get("id"))) {
@@ -323,7 +324,8 @@ impl Reader<'_> {
                 (part, _) => part,
             };
         }
-        if let Some(result) = nested(&["toolResult", "function_response", "functionResponse"]) {
+        if let Some(result) = nested(&["toolResult", "function_response", "functionResponse", "toolResponse"])
+        {
             return self.tool_result(result);
         }
         if let Some(reasoning) = nested(&["reasoningContent"]) {
@@ -335,6 +337,9 @@ impl Reader<'_> {
                 Part::Reasoning { content: Some(text), extra: rest(object, &["text"]) }
             }
             Some(text) => Part::Text { content: Some(text), extra: rest(object, &["text"]) },
+            None if media::untyped(object).is_some() => {
+                Part::Other(media::untyped(object).unwrap_or_default())
+            }
             None => {
                 let mut other = object.clone();
                 let kind = object.keys().next().cloned().unwrap_or_default();
@@ -369,7 +374,7 @@ impl Reader<'_> {
     }
 }
 
-const ID_KEYS: &[&str] = &["call_id", "tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "id"];
+const ID_KEYS: &[&str] = &["call_id", "tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "id", "ref"];
 const RESULT_KEYS: &[&str] = &["response", "result", "content", "output"];
 const CALL_KEYS: &[&str] = &[
     "id",
@@ -456,8 +461,16 @@ fn is_json_text(value: &Value) -> bool {
 }
 
 fn is_block(value: &Value) -> bool {
-    const BLOCKS: &[&str] =
-        &["text", "toolUse", "toolResult", "reasoningContent", "functionCall", "function_call"];
+    const BLOCKS: &[&str] = &[
+        "text",
+        "toolUse",
+        "toolResult",
+        "reasoningContent",
+        "functionCall",
+        "function_call",
+        "toolRequest",
+        "toolResponse",
+    ];
     let Value::Object(object) = value else { return false };
     object.get("type").is_some_and(Value::is_string)
         || object.len() <= 2 && BLOCKS.iter().any(|k| object.contains_key(*k))

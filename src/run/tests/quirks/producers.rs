@@ -1,1 +1,465 @@
-//! x
+//! Producers that differ from the convention, each with what was misread of it.
+
+use serde_json::json;
+
+use super::*;
+use crate::{
+    genai::{message::Part, operation::OpStatus},
+    run::model::{RunStatus, StepKind},
+};
+
+/// phoenix#10622 (21): spans of the plain convention without a vendor's mark.
+#[test]
+fn a_plain_span_of_the_convention_has_no_kind() {
+    let read = run([
+        span(1, 0, "invoke_workflow w", json!({"gen_ai.operation.name": "invoke_workflow"})).lasts(0, 90),
+        span(2, 1, "chat m", json!({"gen_ai.operation.name": "chat"})),
+        span(3, 1, "execute_tool t", json!({"gen_ai.operation.name": "execute_tool"})),
+        span(4, 1, "retrieval d", json!({"gen_ai.operation.name": "retrieval"})),
+        span(
+            5,
+            1,
+            "apply_guardrail g",
+            json!({"gen_ai.operation.name": "apply_guardrail", "gen_ai.guardrail.result.type": "deny"}),
+        ),
+        span(6, 1, "search_memory", json!({"gen_ai.operation.name": "search_memory"})),
+        span(7, 1, "fetch_response", json!({"gen_ai.operation.name": "fetch_response"})),
+    ]);
+    assert_eq!(kinds(&read), ["model_call", "tool_call", "retrieval", "guardrail", "retrieval"]);
+    assert_eq!(read.steps[3].decision.as_deref(), Some("deny"));
+}
+
+/// langfuse#8682 (15), litellm#30249 (48), langfuse#9893 (20): the SDK says `span`, the attributes say generation.
+#[test]
+fn a_generation_that_is_called_a_span_is_none() {
+    let early = step(span(
+        1,
+        0,
+        "g",
+        json!({"langfuse.observation.type": "span", "langfuse.observation.model.name": "gpt-4o", "langfuse.observation.output": "x"}),
+    ));
+    assert_eq!((early.kind, early.model.as_deref()), (StepKind::ModelCall, Some("gpt-4o")));
+    let proxied = step(span(
+        1,
+        0,
+        "litellm_request",
+        json!({"gen_ai.request.model": "gpt-4o", "gen_ai.system": "openai"}),
+    ));
+    assert_eq!(proxied.kind, StepKind::ModelCall);
+    let mixed = json!({"langfuse.observation.prompt.version": 3, "openinference.span.kind": "LLM", "llm.model_name": "m"});
+    assert_eq!(step(span(1, 0, "g", mixed)).kind, StepKind::ModelCall);
+}
+
+/// litellm#36759 (47): a provider that is nobody.
+#[test]
+fn none_is_taken_for_a_provider() {
+    for system in ["None", "Unknown", "langchain", "strands-agents"] {
+        let read = step(span(
+            1,
+            0,
+            "chat",
+            json!({"gen_ai.operation.name": "chat", "gen_ai.system": system, "gen_ai.request.model": "claude-sonnet-4-5"}),
+        ));
+        assert_eq!(read.provider.as_deref(), Some("anthropic"), "{system}");
+    }
+    let by_host = step(span(
+        1,
+        0,
+        "chat",
+        json!({"gen_ai.operation.name": "chat", "server.address": "api.mistral.ai"}),
+    ));
+    assert_eq!(by_host.provider.as_deref(), Some("mistral_ai"));
+    let by_prefix = step(span(
+        1,
+        0,
+        "call_llm",
+        json!({"gen_ai.operation.name": "call_llm", "gen_ai.request.model": "openai:x-1"}),
+    ));
+    assert_eq!(by_prefix.provider.as_deref(), Some("openai"));
+}
+
+/// litellm v1.81 (49): the proxy's own span carries what the model's span did.
+#[test]
+fn the_span_of_a_proxy_hides_the_call() {
+    let attributes = json!({"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.usage.input_tokens": 5, "gen_ai.usage.output_tokens": 1, "gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "ask"});
+    let read = run([
+        span(1, 0, "Received Proxy Server Request", attributes.clone()).lasts(0, 90),
+        span(2, 1, "litellm_request", attributes).lasts(5, 80),
+        span(3, 2, "raw_gen_ai_request", json!({"llm.openai.messages": "x"})).lasts(6, 70),
+    ]);
+    assert_eq!((read.steps.len(), read.usage.input_tokens), (1, Some(5)));
+}
+
+/// livekit/agents#4116 (62): the content stands on the node around the request.
+#[test]
+fn a_voice_agent_loses_its_words() {
+    let chat = json!({"items": [{"type": "message", "role": "system", "content": ["be kind"]}, {"type": "message", "role": "user", "content": ["hello"]}]}).to_string();
+    let calls = json!([{"id": "c1", "name": "w", "arguments": "{}"}]).to_string();
+    let read = run([
+        span(1, 0, "agent_turn", json!({"lk.speech_id": "s"})).lasts(0, 90).scope("livekit-agents"),
+        span(2, 1, "llm_node", json!({"lk.chat_ctx": chat, "lk.response.text": "hi", "lk.response.function_calls": calls, "gen_ai.request.model": "m"})).lasts(5, 40).scope("livekit-agents"),
+        span(3, 2, "llm_request", json!({"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.usage.input_tokens": 10})).lasts(6, 39).scope("livekit-agents"),
+        span(5, 1, "function_tool", json!({"lk.function_tool.id": "c1", "lk.function_tool.name": "w", "lk.function_tool.arguments": "{}", "lk.function_tool.output": "5"})).scope("livekit-agents"),
+    ]);
+    assert_eq!(
+        (kinds(&read), read.usage.input_tokens),
+        (vec!["model_call".into(), "tool_call".into()], Some(10))
+    );
+    assert_eq!((text_in(&read, &read.steps[0]), text_out(&read.steps[0])), ("hello".into(), "hi".into()));
+    assert_eq!((read.steps[1].tool_arguments.clone(), reasons(&read)), (Some(json!({})), vec![]));
+}
+
+/// gh-aw-firewall PR#3492 (63) renames keys; opentelemetry-dotnet#2547 (64) repeats them.
+#[test]
+fn keys_that_a_collector_changed_are_lost() {
+    let repeated = span(1, 0, "chat", json!({"gen_ai.operation.name": "chat"})).with(|s| {
+        for reason in ["stop", "length"] {
+            s.attributes.extend(attributes_of(&json!({"gen_ai.response.finish_reasons": reason})));
+        }
+    });
+    assert_eq!(step(repeated).finish_reasons, ["stop", "length"]);
+}
+
+/// Genkit: `toolRequest` and `toolResponse` parts, its own words for usage, an empty input.
+#[test]
+fn genkit_speaks_to_nobody() {
+    let input = json!({"messages": [{"role": "user", "content": [{"text": "ask"}]}, {"role": "tool", "content": [{"toolResponse": {"ref": "c0", "name": "t", "output": {"r": 1}}}]}], "config": {"temperature": 0.5, "maxOutputTokens": 9}});
+    let output = json!({"message": {"role": "model", "content": [{"toolRequest": {"ref": "c1", "name": "t", "input": {"a": 1}}}]}, "usage": {"inputTokens": 7, "outputTokens": 2}});
+    let model = json!({"genkit:metadata:subtype": "model", "genkit:name": "gemini", "genkit:input": input.to_string(), "genkit:output": output.to_string(), "genkit:sessionId": "s"});
+    let tool = json!({"genkit:metadata:subtype": "tool", "genkit:name": "t", "genkit:input": "{}", "genkit:output": "1"});
+    let read = run([
+        span(1, 0, "flow", json!({"genkit:metadata:subtype": "flow", "genkit:name": "f"}))
+            .lasts(0, 90)
+            .scope("genkit-tracer"),
+        span(2, 1, "gemini", model).scope("genkit-tracer"),
+        span(3, 1, "t", tool).scope("genkit-tracer"),
+    ]);
+    let call = &read.steps[0];
+    assert!(
+        matches!(&call.output_messages[0].parts[0], Part::ToolCall { id: Some(id), arguments: Some(a), .. } if id == "c1" && *a == json!({"a": 1}))
+    );
+    assert!(
+        read.messages
+            .iter()
+            .flat_map(|m| &m.message.parts)
+            .any(|p| matches!(p, Part::ToolCallResponse { id: Some(id), .. } if id == "c0"))
+    );
+    assert_eq!(
+        (call.usage.input_tokens, call.usage.output_tokens, call.request.temperature),
+        (Some(7), Some(2), Some(0.5))
+    );
+    assert_eq!(
+        (read.steps[1].tool_arguments.clone(), read.conversation.as_deref()),
+        (Some(json!({})), Some("s"))
+    );
+}
+
+/// Haystack's own tracing: the kind stands in the component's class.
+#[test]
+fn a_pipeline_is_no_run() {
+    let replies = json!({"replies": [{"role": "assistant", "content": [{"text": "answer"}], "meta": {"model": "gpt-4o-1", "usage": {"prompt_tokens": 3}}}]});
+    let part = |id: u64, class: &str, input: Value, output: Value| {
+        span(id, 1, "haystack.component.run", json!({"haystack.component.name": class, "haystack.component.type": class, "haystack.component.input": input.to_string(), "haystack.component.output": output.to_string()})).scope("haystack")
+    };
+    let read = run([
+        span(1, 0, "haystack.pipeline.run", json!({"haystack.pipeline.input_data": "{}"}))
+            .lasts(0, 90)
+            .scope("haystack"),
+        part(2, "InMemoryBM25Retriever", json!({"query": "q"}), json!({"documents": [{"content": "d"}]})),
+        part(3, "ChatPromptBuilder", json!({}), json!({})),
+        part(
+            4,
+            "OpenAIChatGenerator",
+            json!({"messages": [{"role": "user", "content": [{"text": "ask"}]}]}),
+            replies,
+        ),
+    ]);
+    assert_eq!(kinds(&read), ["retrieval", "model_call"]);
+    assert_eq!(
+        (read.steps[0].retrieval_query.as_deref(), read.steps[0].retrieval_documents.clone()),
+        (Some("q"), Some(json!([{"content": "d"}])))
+    );
+    assert_eq!((text_in(&read, &read.steps[1]), text_out(&read.steps[1])), ("ask".into(), "answer".into()));
+}
+
+/// Semantic Kernel's names, counts and reasons; OpenLIT's seconds where Strands has milliseconds.
+#[test]
+fn a_dialect_of_the_convention_is_half_read() {
+    let kernel = step(span(
+        1,
+        0,
+        "text.completions m",
+        json!({"gen_ai.operation.name": "text.completions", "gen_ai.response.prompt_tokens": 4, "gen_ai.response.completion_tokens": 2, "gen_ai.response.finish_reason": "ToolCalls"}),
+    ));
+    assert_eq!(
+        (kernel.usage.input_tokens, kernel.usage.output_tokens, kernel.finish_reasons),
+        (Some(4), Some(2), vec!["tool_call".to_owned()])
+    );
+    let first_token = |attributes: Value| step(span(1, 0, "chat", attributes)).ttft_ns;
+    assert_eq!(
+        first_token(json!({"gen_ai.operation.name": "chat", "gen_ai.server.time_to_first_token": 0.4})),
+        Some(400_000_000)
+    );
+    assert_eq!(
+        first_token(
+            json!({"gen_ai.operation.name": "chat", "gen_ai.system": "strands-agents", "gen_ai.server.time_to_first_token": 400})
+        ),
+        Some(400_000_000)
+    );
+}
+
+/// Evaluations and guardrails that come as log records.
+#[test]
+fn a_verdict_in_a_log_is_lost() {
+    let read = only(runs_of(&[
+        span(1, 0, "chat", json!({"gen_ai.operation.name": "chat"})).done(),
+        log(
+            1,
+            30,
+            "gen_ai.evaluation.result",
+            json!({"gen_ai.evaluation.name": "relevance", "gen_ai.evaluation.score.label": "pass", "gen_ai.evaluation.score.value": 0.9}),
+        ),
+        log(
+            1,
+            31,
+            "gen_ai.guardrail.result",
+            json!({"gen_ai.guardrail.component.name": "pii", "gen_ai.guardrail.result.type": "allow"}),
+        ),
+    ]));
+    let told: Vec<_> =
+        read.steps.iter().skip(1).map(|s| (s.kind, s.name.as_str(), s.decision.as_deref())).collect();
+    assert_eq!(
+        told,
+        [(StepKind::Evaluation, "relevance", Some("pass")), (StepKind::Guardrail, "pii", Some("allow"))]
+    );
+}
+
+/// python-contrib#4038 and AgentCore: records that only their bodies tell apart, all at one time.
+#[test]
+fn message_logs_without_names_or_times_lose_their_order() {
+    let with = |body: Value| {
+        let Body::Log(mut record) = log(1, 0, "", json!({"gen_ai.system": "openai"})).body.clone() else {
+            panic!()
+        };
+        record.body = Some(any_value(&body));
+        Arc::new(Record::new(Body::Log(record), Arc::default(), 1, 0))
+    };
+    let read = only(runs_of(&[
+        span(1, 0, "chat", json!({"gen_ai.operation.name": "chat"})).done(),
+        with(json!({"role": "tool", "id": "c", "content": "5"})),
+        with(
+            json!({"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}]}),
+        ),
+        with(json!({"role": "user", "content": "ask"})),
+        with(
+            json!({"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "answer"}}),
+        ),
+    ]));
+    let roles: Vec<_> = read.steps[0]
+        .input_messages
+        .iter()
+        .map(|n| read.messages[*n as usize].message.role.as_str())
+        .collect();
+    assert_eq!((roles, text_out(&read.steps[0]).as_str()), (vec!["user", "assistant", "tool"], "answer"));
+    let core = json!({"input": {"messages": [{"role": "user", "content": "ask"}]}, "output": {"messages": [{"role": "assistant", "content": "answer"}]}});
+    let read =
+        only(runs_of(&[span(1, 0, "chat", json!({"gen_ai.operation.name": "chat"})).done(), with(core)]));
+    assert_eq!((text_in(&read, &read.steps[0]), text_out(&read.steps[0])), ("ask".into(), "answer".into()));
+}
+
+/// ADK's first versions: agent and usage in places of their own; thoughts counted beside the answer.
+#[test]
+fn the_first_versions_of_adk_have_no_agent_and_no_usage() {
+    let response = json!({"content": {"role": "model", "parts": [{"text": "x"}]}, "usage_metadata": {"prompt_token_count": 10, "candidates_token_count": 4, "thoughts_token_count": 6, "cached_content_token_count": 3, "total_token_count": 20}});
+    let read = run([
+        span(1, 0, "agent_run [bot]", json!({})).lasts(0, 90).scope("gcp.vertex.agent"),
+        span(2, 1, "call_llm", json!({"gcp.vertex.agent.llm_request": "{\"model\":\"g\",\"config\":{\"temperature\":0.2},\"contents\":[]}", "gcp.vertex.agent.llm_response": response.to_string()})).scope("gcp.vertex.agent"),
+    ]);
+    assert_eq!(
+        (read.agents.clone(), read.steps[0].agent_path.clone()),
+        (vec!["bot".to_owned()], vec!["bot".to_owned()])
+    );
+    let usage = read.steps[0].usage;
+    assert_eq!(
+        (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens),
+        (Some(10), Some(10), Some(6))
+    );
+}
+
+/// Checkpoints and interrupts that an agent writes as spans.
+#[test]
+fn an_interrupt_ends_a_run_as_completed() {
+    let read = run([
+        span(1, 0, "invoke_agent a", json!({"gen_ai.operation.name": "invoke_agent"})).lasts(0, 90),
+        span(2, 1, "checkpoint", json!({"checkpoint.operation": "save", "checkpoint.id": "k1"})),
+        span(
+            3,
+            1,
+            "interrupt",
+            json!({"interrupt.operation": "request", "interrupt.id": "i1", "interrupt.type": "approval", "interrupt.status": "pending", "interrupt.message": "may I?"}),
+        ),
+    ]);
+    assert_eq!(
+        (kinds(&read), read.status),
+        (vec!["checkpoint".into(), "human_input".into()], RunStatus::Interrupted)
+    );
+    assert_eq!(read.checkpoints[0].reference.checkpoint_id, "k1");
+    let answered = run([
+        span(1, 0, "invoke_agent a", json!({"gen_ai.operation.name": "invoke_agent"})).lasts(0, 90),
+        span(
+            2,
+            1,
+            "elicitation/create",
+            json!({"mcp.method.name": "elicitation/create", "mcp.response.value": "{\"action\":\"accept\"}"}),
+        ),
+        span(3, 1, "chat", json!({"gen_ai.operation.name": "chat", "gen_ai.output.messages": "done"})),
+    ]);
+    assert_eq!(
+        (answered.steps[0].decision.as_deref(), answered.status),
+        (Some("accept"), RunStatus::Completed)
+    );
+}
+
+/// Pydantic AI: a deferral pauses the run.
+#[test]
+fn a_deferred_tool_ends_a_run_as_completed() {
+    let read = run([
+        span(1, 0, "invoke_agent a", json!({"gen_ai.operation.name": "invoke_agent"})).lasts(0, 90),
+        span(
+            2,
+            1,
+            "chat",
+            json!({"gen_ai.operation.name": "chat", "gen_ai.output.messages": "[{\"role\":\"assistant\",\"parts\":[{\"type\":\"tool_call\",\"id\":\"c\",\"name\":\"t\",\"arguments\":{}}]}]"}),
+        ),
+        span(
+            3,
+            1,
+            "execute_tool t",
+            json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t", "gen_ai.tool.call.id": "c", "pydantic_ai.tool.deferral.name": "ApprovalRequired"}),
+        ),
+    ]);
+    assert_eq!((read.steps[1].status, read.status), (OpStatus::Interrupted, RunStatus::Interrupted));
+}
+
+/// Logfire: the start of a span whose end never came.
+#[test]
+fn a_start_without_its_span_is_a_success_without_a_parent() {
+    let agent = span(
+        1,
+        0,
+        "invoke_agent a",
+        json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"}),
+    )
+    .lasts(0, 90)
+    .scope("pydantic-ai");
+    let started = |id: u64| {
+        span(id, 5, "execute_tool t", json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t", "logfire.span_type": "pending_span", "logfire.pending_parent_id": "0000000000000001"})).scope("pydantic-ai")
+    };
+    let killed = run([agent.lasts(0, 90), started(3)]);
+    assert_eq!(killed.steps[0].agent_path, ["a"]);
+    assert!(
+        reasons(&killed).contains(&"unfinished".to_owned())
+            && !reasons(&killed).contains(&"missing_parent".to_owned())
+    );
+    let ended = span(5, 0, "execute_tool t", json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t", "gen_ai.tool.call.arguments": "{}", "gen_ai.tool.call.result": "r"})).scope("pydantic-ai");
+    let whole = run([ended, started(6)]);
+    assert_eq!((whole.steps.len(), reasons(&whole)), (1, vec![]));
+}
+
+/// CrewAI, LiteLLM and OpenAI side by side (24): model names with a provider before and a date behind.
+#[test]
+fn names_of_one_model_make_two_calls() {
+    let model = |id: u64, name: &str| {
+        span(id, 1, "llm", json!({"openinference.span.kind": "LLM", "llm.model_name": name, "llm.token_count.prompt": 580, "llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": "x"})).lasts(20, 60)
+    };
+    let read = run([
+        span(1, 0, "crew", json!({"openinference.span.kind": "CHAIN", "input.value": "q"})).lasts(0, 90),
+        model(2, "openai/gpt-4o").scope("openinference.instrumentation.litellm"),
+        model(3, "gpt-4o-2024-08-06").scope("openinference.instrumentation.openai"),
+    ]);
+    assert_eq!((read.steps.len(), read.usage.input_tokens), (1, Some(580)));
+}
+
+/// github/copilot-cli#4858 (53): a span's own agent goes before the one that it stands under.
+#[test]
+fn an_agent_is_inherited_over_the_one_that_is_told() {
+    let read = run([
+        span(
+            1,
+            0,
+            "invoke_agent main",
+            json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "main"}),
+        )
+        .lasts(0, 90),
+        span(2, 1, "chat", json!({"gen_ai.operation.name": "chat", "gen_ai.agent.name": "sub"})),
+    ]);
+    assert_eq!(read.steps[0].agent_path, ["main", "sub"]);
+}
+
+/// Names that differ alone: AgentOps, VoltAgent, Flue, Laminar, AG2, Spring AI, any-agent.
+#[test]
+fn a_vendors_own_names_are_unknown() {
+    let of = |scope: &'static str, attributes: Value| step(span(1, 0, "x", attributes).scope(scope));
+    let task = of(
+        "agentops",
+        json!({"agentops.span.kind": "operation", "agentops.entity.name": "plan", "agentops.entity.input": "a", "agentops.entity.output": "b"}),
+    );
+    assert_eq!((task.kind, task.name.as_str()), (StepKind::Task, "plan"));
+    let llm = of(
+        "@voltagent/core",
+        json!({"span.type": "llm", "entity.type": "agent", "llm.model": "gpt-4o", "llm.messages": "[{\"role\":\"user\",\"content\":\"q\"}]", "output": "yo"}),
+    );
+    assert_eq!((llm.kind, llm.model.as_deref()), (StepKind::ModelCall, Some("gpt-4o")));
+    let guard = of(
+        "@voltagent/core",
+        json!({"span.type": "guardrail", "entity.type": "agent", "guardrail.name": "pii", "guardrail.action": "block"}),
+    );
+    assert_eq!((guard.kind, guard.decision.as_deref()), (StepKind::Guardrail, Some("block")));
+    let flue = of(
+        "@flue/opentelemetry",
+        json!({"flue.tool.name": "t", "flue.tool.call_id": "c", "flue.tool.arguments": "{}", "flue.tool.result": "r"}),
+    );
+    assert_eq!(
+        (flue.kind, flue.tool_call_id.as_deref(), flue.tool_result),
+        (StepKind::ToolCall, Some("c"), Some(json!("r")))
+    );
+    let laminar = of(
+        "lmnr",
+        json!({"lmnr.span.type": "TOOL", "lmnr.span.input": "{\"a\":1}", "lmnr.span.output": "2"}),
+    );
+    assert_eq!((laminar.tool_arguments, laminar.tool_result), (Some(json!({"a": 1})), Some(json!("2"))));
+    let human = of(
+        "ag2",
+        json!({"ag2.span.type": "human_input", "ag2.human_input.prompt": "ok?", "ag2.human_input.response": "yes"}),
+    );
+    assert_eq!((human.kind, human.decision.as_deref()), (StepKind::HumanInput, Some("yes")));
+    let store = of(
+        "spring",
+        json!({"spring.ai.kind": "vector_store", "db.vector.query.content": "q", "db.vector.query.response.documents": "[{\"id\":\"d\"}]"}),
+    );
+    assert_eq!(
+        (store.retrieval_query.as_deref(), store.retrieval_documents),
+        (Some("q"), Some(json!([{"id": "d"}])))
+    );
+    let any_agent = of(
+        "any_agent",
+        json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t", "gen_ai.tool.args": "{\"a\":1}", "gen_ai.output": "r"}),
+    );
+    assert_eq!((any_agent.tool_arguments, any_agent.tool_result), (Some(json!({"a": 1})), Some(json!("r"))));
+    let renamed = run([span(
+        1,
+        0,
+        "stream",
+        json!({"aisdk.model.id": "m", "stream.prompt.messages": "[{\"role\":\"user\",\"content\":\"ask\"}]", "stream.response.text": "answer", "stream.usage.inputTokens": 3}),
+    )]);
+    assert_eq!(
+        (text_in(&renamed, &renamed.steps[0]), text_out(&renamed.steps[0]), renamed.usage.input_tokens),
+        ("ask".into(), "answer".into(), Some(3))
+    );
+}
+
+/// PostHog PR#76148 (43): a trace without a GenAI operation is no run.
+#[test]
+fn a_web_request_is_a_run() {
+    assert!(runs([span(1, 0, "GET /", json!({"http.request.method": "GET"}))]).is_empty());
+}
