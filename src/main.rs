@@ -1,6 +1,9 @@
 //! The `spanreel` binary: arguments, tracing, one command, an exit code.
 
-use std::{io, process::ExitCode};
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
 
 use clap::Parser;
 use spanreel::cli::{self, Cli};
@@ -23,7 +26,10 @@ fn main() -> ExitCode {
 /// Logs go to standard error, so that standard output holds answers only. `SPANREEL_LOG` sets the filter.
 fn start_tracing(cli: &Cli) {
     let filter = EnvFilter::try_from_env("SPANREEL_LOG").unwrap_or_else(|_| EnvFilter::new(cli.log_level()));
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr)
+        .with_target(false);
     if cli.log_json { subscriber.json().init() } else { subscriber.init() }
 }

@@ -9,7 +9,7 @@ use super::{
     Failure,
     failure::exit,
     source::Place,
-    text::{member, seconds, table},
+    text::{member, minutes, table},
     write_json,
 };
 use crate::store::RunFilter;
@@ -18,7 +18,8 @@ use crate::store::RunFilter;
 pub(super) struct Arguments {
     #[command(flatten)]
     place: Place,
-    /// Only runs with this filter, as in the API: NAME=VALUE (status, agent, model, tool, conversation, ...)
+    /// Only runs with this filter, as in the API: NAME=VALUE; names are status, replayability, agent, model, tool,
+    /// conversation, from, to (2026-11-30 or 2026-11-30T09:00:00Z), q (part of an id or a name)
     #[arg(long = "filter", short = 'f', value_name = "NAME=VALUE")]
     filters: Vec<String>,
     /// At most this many
@@ -40,14 +41,19 @@ pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failu
         .map(|row| {
             vec![
                 member(row, "run_id"),
-                seconds(&member(row, "started_at")),
+                minutes(&member(row, "started_at")),
                 member(row, "status"),
                 member(row, "replayability"),
                 step_count(row),
+                words(row),
             ]
         })
         .collect();
-    table(out, &["RUN", "STARTED", "STATUS", "REPLAY", "STEPS"], &[32, 19, 11, 8, 5], &lines)?;
+    if lines.is_empty() {
+        eprintln!("no runs match; `spanreel import PATH` or an OpenTelemetry exporter brings some");
+    }
+    // A run id is never cut: it is what the next command needs.
+    table(out, &["RUN", "STARTED UTC", "STATUS", "REPLAY", "N", "AGENTS"], &[256, 11, 11, 8, 5, 40], &lines)?;
     Ok(exit::DONE)
 }
 
@@ -60,6 +66,15 @@ fn filter(given: &[String]) -> Result<RunFilter, Failure> {
     }
     serde_json::from_value(Value::Object(members))
         .map_err(|error| Failure::new(exit::USAGE, format!("--filter: {error}")))
+}
+
+/// What tells a run from others: its agents, else its services.
+fn words(row: &Value) -> String {
+    let list = |name: &str| -> Vec<&str> {
+        row.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+    };
+    let (agents, services) = (list("agents"), list("service_names"));
+    if agents.is_empty() { services.join(", ") } else { agents.join(", ") }
 }
 
 /// The number of steps: the sum over the kinds.

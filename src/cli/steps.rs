@@ -9,7 +9,7 @@ use super::{
     Failure,
     failure::exit,
     source::Place,
-    text::{clean, duration, member, table},
+    text::{clean, duration, member, table, wrap},
     write_json,
 };
 
@@ -43,19 +43,22 @@ pub(super) fn show(document: &Value, out: &mut dyn Write) -> io::Result<()> {
     table(
         out,
         &["#", "KIND", "NAME", "TIME", "STATUS", "TOKENS", "AGENT"],
-        &[4, 11, 26, 10, 9, 11, 14],
+        &[4, 11, 26, 10, 11, 11, 30],
         &rows,
     )?;
     verdict(document, out)
 }
 
 fn verdict(document: &Value, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "replayability: {}", member(document, "replayability"))?;
+    let so_far =
+        if member(document, "status") == "running" { " so far; the run has not settled" } else { "" };
+    writeln!(out, "replayability: {}{so_far}", member(document, "replayability"))?;
     for (name, mark) in [("partial_reasons", "reason"), ("notes", "note")] {
         for item in document.get(name).and_then(Value::as_array).into_iter().flatten() {
             let at = item.get("step_index").and_then(Value::as_u64);
             let at = at.map(|index| format!(" (step {index})")).unwrap_or_default();
-            writeln!(out, "  {mark} {}{at}: {}", member(item, "code"), member(item, "detail"))?;
+            let line = format!("{mark} {}{at}: {}", member(item, "code"), member(item, "detail"));
+            writeln!(out, "  {}", wrap(&line, 4))?;
         }
     }
     Ok(())

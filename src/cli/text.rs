@@ -44,12 +44,44 @@ pub(crate) fn duration(milliseconds: Option<f64>) -> String {
     }
 }
 
-/// A time of a document without its date's century and its nanoseconds: `2026-11-30 02:00:00`.
-pub(crate) fn seconds(time: &str) -> String {
-    clean(time).replace('T', " ").chars().take(19).collect()
+/// A time of a document, to the minute: `11-30 02:00`.
+pub(crate) fn minutes(time: &str) -> String {
+    clean(time).replace('T', " ").chars().skip(5).take(11).collect()
 }
 
-/// Writes rows under a head, in columns as wide as they need, each at most its width in `widths`.
+/// The least that is shown of a last column.
+const LAST_MIN: usize = 6;
+
+/// Characters of a line of output.
+pub(crate) const WIDTH: usize = 80;
+
+/// `text` in lines of at most [`WIDTH`] characters, all but the first behind `indent` blanks. A longer word stays whole.
+pub(crate) fn wrap(text: &str, indent: usize) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in clean(text).split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > WIDTH {
+            lines.push('\n');
+            lines.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if column > 0 {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += length;
+    }
+    lines
+}
+
+/// `1 file`, `2 files`.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Writes rows under a head, in columns as wide as they need, each at most its width in `widths`. The last column takes
+/// what is left of the line, and is left out where that is too little.
 pub(crate) fn table(
     out: &mut dyn Write,
     head: &[&str],
@@ -67,9 +99,18 @@ pub(crate) fn table(
             *width = (*width).max(cell.chars().count());
         }
     }
+    let (last, others) = wide.split_last().map_or((0, &[][..]), |(last, others)| (*last, others));
+    let rest = WIDTH.saturating_sub(others.iter().map(|width| width + 2).sum());
+    let columns = if rest >= last.min(LAST_MIN) { wide.len() } else { others.len() };
     for row in &rows {
-        let line: Vec<String> =
-            row.iter().zip(&wide).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let cells = row.iter().zip(&wide).take(columns).enumerate();
+        let line: Vec<String> = cells
+            .map(
+                |(n, (cell, width))| {
+                    if n + 1 == wide.len() { cut(cell, rest) } else { format!("{cell:<width$}") }
+                },
+            )
+            .collect();
         writeln!(out, "{}", line.join("  ").trim_end())?;
     }
     Ok(())

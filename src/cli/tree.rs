@@ -1,6 +1,9 @@
 //! `spanreel tree RUN`: every span, frames and superseded spans included.
 
-use std::io::{self, Write};
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+};
 
 use clap::Args;
 use serde_json::Value;
@@ -9,12 +12,9 @@ use super::{
     Failure,
     failure::exit,
     source::Place,
-    text::{cut, member},
+    text::{WIDTH, clean, cut, member},
     write_json,
 };
-
-/// Characters of a line.
-const WIDTH: usize = 80;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -33,22 +33,39 @@ pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failu
         write_json(out, &document)?;
         return Ok(exit::DONE);
     }
-    // A stack, not recursion: spans may be nested as deep as a sender likes.
-    let roots = document.get("spans").and_then(Value::as_array).into_iter().flatten();
-    let mut stack: Vec<(usize, &Value)> = roots.rev().map(|span| (0, span)).collect();
-    while let Some((depth, span)) = stack.pop() {
-        line(depth, span, out)?;
-        let children = span.get("children").and_then(Value::as_array).into_iter().flatten();
-        stack.extend(children.rev().map(|child| (depth + 1, child)));
+    let roots = document.get("spans").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let walk = walk(roots);
+    let steps: HashMap<String, u64> = walk
+        .iter()
+        .filter_map(|(_, span)| Some((member(span, "span_id"), span.get("step_index")?.as_u64()?)))
+        .collect();
+    writeln!(out, "run {}  {} spans", member(&document, "run_id"), walk.len())?;
+    for (depth, span) in walk {
+        line(depth, span, &steps, out)?;
     }
     Ok(exit::DONE)
 }
 
-fn line(depth: usize, span: &Value, out: &mut dyn Write) -> io::Result<()> {
+/// All spans with their depth, parents first. A stack, not recursion: spans may be nested as deep as a sender likes.
+fn walk(roots: &[Value]) -> Vec<(usize, &Value)> {
+    let mut stack: Vec<(usize, &Value)> = roots.iter().rev().map(|span| (0, span)).collect();
+    let mut walk = Vec::new();
+    while let Some((depth, span)) = stack.pop() {
+        walk.push((depth, span));
+        let children = span.get("children").and_then(Value::as_array).into_iter().flatten();
+        stack.extend(children.rev().map(|child| (depth + 1, child)));
+    }
+    walk
+}
+
+fn line(depth: usize, span: &Value, steps: &HashMap<String, u64>, out: &mut dyn Write) -> io::Result<()> {
     let step = span.get("step_index").and_then(Value::as_u64);
     let mark = match (step, span.get("superseded_by").and_then(Value::as_str)) {
         (Some(index), _) => format!(" #{index}"),
-        (None, Some(by)) => format!(" (same call as {by})"),
+        (None, Some(by)) => match steps.get(by) {
+            Some(index) => format!(" (same call as #{index})"),
+            None => format!(" (same call as {})", clean(by)),
+        },
         (None, None) => String::new(),
     };
     let indent = "  ".repeat(depth.min(20));

@@ -41,6 +41,7 @@ pub fn normalize_span(span: &Record, logs: &[&Record]) -> Operation {
     operation.checkpoints = identity::checkpoints(&attrs, &metadata);
     operation.sequence = metadata.step().map(|(series, position)| operation::Sequence { series, position });
     read(&facts, &mut operation);
+    operation.identity.ties.extend(response_tie(&operation));
     // A node of a graph is a function that a user wrote.
     if operation.kind == Kind::Internal && metadata.node().is_some_and(|node| node == body.name) {
         operation.kind = Kind::Task;
@@ -55,8 +56,7 @@ pub fn normalize_span(span: &Record, logs: &[&Record]) -> Operation {
 pub fn normalize_log(log: &Record) -> Option<Operation> {
     let event = events::of_log(log)?;
     let stands_alone = match event.name.as_str() {
-        events::DETAILS => !log.span_id().is_valid(),
-        "gen_ai.evaluation.result" | "gen_ai.guardrail.result" => true,
+        events::DETAILS | "gen_ai.evaluation.result" | "gen_ai.guardrail.result" => true,
         name => !name.starts_with("gen_ai."),
     };
     if !stands_alone {
@@ -74,12 +74,24 @@ pub fn normalize_log(log: &Record) -> Option<Operation> {
         scope: log.origin.scope_name(),
     };
     read(&facts, &mut operation);
+    operation.is_of_span = event.name == events::DETAILS && log.span_id().is_valid();
+    // The response names the call wherever it was logged.
+    if !log.trace_id().is_valid() {
+        operation.identity.ties.extend(response_tie(&operation));
+    }
     operation.kind.is_genai().then_some(operation)
 }
 
-/// True when the log record carries GenAI content and must be stored: a message event, operation details, an agent's event.
-pub fn claims_log(log: &Record) -> bool {
-    events::of_log(log).is_some()
+/// True for a record that is stored. Log records that no dialect claims and that point to no span are discarded after
+/// their acknowledgement.
+pub fn is_kept(record: &Record) -> bool {
+    let points = record.trace_id().is_valid() && record.span_id().is_valid();
+    record.as_log().is_none() || points || events::of_log(record).is_some()
+}
+
+fn response_tie(operation: &Operation) -> Option<String> {
+    let id = operation.response_id.as_ref().filter(|_| operation.kind == Kind::ModelCall)?;
+    Some(format!("response {id}"))
 }
 
 fn read(facts: &dialect::Facts<'_>, operation: &mut Operation) {

@@ -232,6 +232,8 @@ pub struct Operation {
     pub is_wrapper: bool,
     /// True for a detail of the operation above (the run of a tool, the wait for a permission): how it ended is how that ended.
     pub completes_parent: bool,
+    /// True for a log record that tells of the very span that it points to: it is an operation only where that is missing.
+    pub is_of_span: bool,
     /// A placeholder that says that its parent has begun (Logfire): the id of that span's own parent, empty for a root.
     pub begins: Option<String>,
     /// How long it took, where a log record that marks the end says so.

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use ::http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
+use ::http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
 use axum::{
     Router,
     body::Body,
@@ -36,9 +36,13 @@ pub fn router(receiver: Receiver) -> Router {
         .route(&path("trace"), post(|state, request| export(state, Signal::Traces, request)))
         .route(&path("logs"), post(|state, request| export(state, Signal::Logs, request)))
         .route(&path("metrics"), post(|state, request| export(state, Signal::Metrics, request)))
-        .fallback(
-            |request: Request| async move { refusal(&Error::NotFound(request.uri().path().to_owned())) },
-        )
+        .method_not_allowed_fallback(|| async { wrong_port() })
+        .fallback(|request: Request| async move {
+            match is_grpc(request.headers()) {
+                true => refusal(&Error::NotFound(request.uri().path().to_owned())),
+                false => wrong_port(),
+            }
+        })
         .with_state(receiver)
 }
 
@@ -50,7 +54,22 @@ fn title(signal: &str) -> &'static str {
     }
 }
 
+/// An exporter that speaks HTTP here would take an answer of gRPC for a success.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+fn wrong_port() -> Response {
+    let said = "this port speaks OTLP/gRPC; send OTLP/HTTP to the HTTP port (4318 by default)\n";
+    let mut response = Response::new(Body::from(said));
+    *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    response
+}
+
 async fn export(State(receiver): State<Receiver>, signal: Signal, request: Request) -> Response {
+    if !is_grpc(request.headers()) {
+        return wrong_port();
+    }
     match take(&receiver, signal, request).await {
         Ok(message) => success(message),
         Err(error) => refusal(&error),

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     genai::{
         message::{Content, ContentState, Message, Part},
-        operation::{Kind, Usage},
+        operation::{Kind, OpStatus, Usage},
     },
     otlp::record::TraceId,
 };
@@ -70,7 +70,8 @@ pub(super) fn find(forest: &Forest, nodes: &[usize]) -> Duplicates {
             _ => {}
         }
     }
-    for (a, b) in at_one_time(forest, &calls).into_iter().chain(silent_siblings(forest, &calls)) {
+    let free: Vec<usize> = calls.iter().copied().filter(|n| !found.set_aside.contains(n)).collect();
+    for (a, b) in at_one_time(forest, &free).into_iter().chain(silent_siblings(forest, &free)) {
         join(a, b);
     }
     for (log, call) in logs_without_id(forest, &calls) {
@@ -98,9 +99,30 @@ pub(super) fn find(forest: &Forest, nodes: &[usize]) -> Duplicates {
 pub(super) fn usage_of(forest: &Forest, elected: usize, reports: &[usize]) -> (Usage, Option<String>) {
     let with_usage = reports.iter().chain([&elected]).filter(|n| !forest.nodes[**n].op.usage.is_empty());
     with_usage
-        .max_by_key(|n| (forest.nodes[**n].depth, **n == elected, forest.nodes[**n].position))
+        .max_by_key(|n| {
+            let node = &forest.nodes[**n];
+            (
+                !node.is_log,
+                node.depth,
+                if node.is_log { counts(&node.op.usage) } else { 0 },
+                **n == elected,
+                node.position,
+            )
+        })
         .map(|n| (forest.nodes[*n].op.usage, forest.nodes[*n].op.cost_source.clone()))
         .unwrap_or_default()
+}
+
+/// How many counts are known.
+fn counts(usage: &Usage) -> usize {
+    let all = [
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
+    ];
+    all.iter().flatten().count()
 }
 
 /// How much of a side was recorded; the greater, the more.
@@ -246,7 +268,11 @@ fn silent_siblings(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
 /// Log records of model calls that name no response: each belongs to the call that was begun last before it was written.
 fn logs_without_id(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
     let model = |n: &&usize| forest.nodes[**n].op.kind == Kind::ModelCall;
-    let nameless = |n: &&usize| forest.nodes[**n].is_log && forest.nodes[**n].op.response_id.is_none();
+    // A failure without an id is a call of its own: the call before it ended well.
+    let nameless = |n: &&usize| {
+        let node = &forest.nodes[**n];
+        node.is_log && node.op.response_id.is_none() && node.op.status == OpStatus::Ok
+    };
     let tells_counts = |n: &&usize| !forest.nodes[**n].op.usage.is_empty();
     let spans: Vec<usize> =
         calls.iter().filter(model).filter(|n| !forest.nodes[**n].is_log).copied().collect();

@@ -4,6 +4,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use opentelemetry_proto::tonic::common::v1::{AnyValue, any_value};
+
 use super::{
     Meaning,
     elect::{Elected, Receipt, Versions},
@@ -63,7 +65,12 @@ impl Node {
     pub(super) fn name(&self) -> &str {
         match &self.record.body {
             Body::Span(span) => &span.name,
-            Body::Log(log) => &log.event_name,
+            Body::Log(log) if !log.event_name.is_empty() => &log.event_name,
+            Body::Log(log) => {
+                let named =
+                    log.attributes.iter().find(|a| a.key == "event.name").and_then(|a| a.value.as_ref());
+                [named, log.body.as_ref()].into_iter().flatten().find_map(text).unwrap_or_default()
+            }
             Body::Checkpoint(_) => "",
         }
     }
@@ -106,7 +113,7 @@ impl Forest {
         }
         for log in &elected.logs {
             let spoken_for = by_id.contains_key(&(log.trace_id(), log.span_id()));
-            match (meaning.log)(log) {
+            match (meaning.log)(log).filter(|op| !(op.is_of_span && spoken_for)) {
                 Some(op) => {
                     let _ = forest.nodes.push(log_node(log, op, !spoken_for));
                 }
@@ -296,6 +303,13 @@ fn bare(record: &Arc<Record>, span: SpanId) -> Node {
         conflict: false,
         other_versions: Vec::new(),
         receipts: Vec::new(),
+    }
+}
+
+fn text(value: &AnyValue) -> Option<&str> {
+    match &value.value {
+        Some(any_value::Value::StringValue(text)) => Some(text),
+        _ => None,
     }
 }
 

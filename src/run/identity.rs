@@ -58,6 +58,10 @@ pub(super) fn keys_of(node: &Node, keys: &mut BTreeSet<String>) {
         Unit::Named(_, id) => keys.extend([run_key(&id)]),
         Unit::Log(hash, _) => keys.extend([format!("log:{hash}")]),
     }
+    if !node.trace.is_valid() {
+        // The run reaches into the records outside any trace, which are looked up under the all-zero id.
+        keys.extend([trace_key(node.trace)]);
+    }
     keys.extend(run_keys(&node.op));
     keys.extend(node.op.identity.ties.iter().map(|tie| format!("tie:{tie}")));
     keys.extend(links(node).map(trace_key));

@@ -6,7 +6,7 @@ use super::{duplicates::Duplicates, forest::Forest, model::TreeNode, steps::Draf
 
 /// Levels of nesting that a tree shows. What is deeper stands in the last level, in depth-first order, with its true
 /// `parent_span_id`: so nobody who walks, compares or prints a tree needs a stack as deep as a hostile trace.
-pub(super) const LEVELS_MAX: u32 = 128;
+pub(super) const LEVELS_MAX: u32 = 56;
 
 /// The trees of a run, roots by start time; and whether some spans stand deeper than the trees show.
 pub(super) fn tree(

@@ -59,11 +59,7 @@ impl Verdict {
             self.tool_calls(draft, paused, settled);
             for side in &draft.calls.filled {
                 let side = if draft.step.inferred { "the step" } else { side };
-                self.note(
-                    "value_inferred",
-                    format!("{side} was taken from a model call"),
-                    Place::draft(draft),
-                );
+                self.note("value_inferred", format!("taken from a model call: {side}"), Place::draft(draft));
             }
             if let Some(node) = draft.node.map(|node| &forest.nodes[node]) {
                 self.dropped(node, draft.step.index);

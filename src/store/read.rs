@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     otlp::record::{Record, TraceId},
-    run::{self, Run, Settled},
+    run::{
+        self, Run, Settled,
+        model::{Replayability, RunStatus},
+    },
     tenant::TenantId,
 };
 
@@ -44,23 +47,46 @@ pub struct Page<T> {
 #[serde(default, deny_unknown_fields)]
 pub struct RunFilter {
     /// `running`, `completed`, `failed`, `interrupted` or `abandoned`.
-    pub status: Option<String>,
-    /// An agent of the run.
+    pub status: Option<RunStatus>,
+    /// An agent of the run, by its whole name.
     pub agent: Option<String>,
-    /// A model of the run.
+    /// A model of the run, by its whole name.
     pub model: Option<String>,
-    /// A tool of the run.
+    /// A tool of the run, by its whole name.
     pub tool: Option<String>,
     /// Its conversation.
     pub conversation: Option<String>,
-    /// Started at or after this moment (RFC 3339).
-    pub from: Option<String>,
-    /// Started before this moment (RFC 3339).
-    pub to: Option<String>,
+    /// Started at or after this moment.
+    pub from: Option<Moment>,
+    /// Started before this moment.
+    pub to: Option<Moment>,
     /// `complete`, `partial` or `none`.
-    pub replayability: Option<String>,
+    pub replayability: Option<Replayability>,
     /// A part of the id, of an agent's, tool's or model's name, or of the conversation; case does not matter.
     pub q: Option<String>,
+}
+
+/// A moment, nanoseconds since the Unix epoch. Read from RFC 3339; a time without a zone is UTC, a date its first moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Moment(i64);
+
+impl TryFrom<String> for Moment {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let zoned = chrono::DateTime::parse_from_rfc3339(&text).ok().map(|at| at.to_utc());
+        let bare = || text.parse::<chrono::NaiveDateTime>().ok().map(|at| at.and_utc());
+        let date = || text.parse::<chrono::NaiveDate>().ok()?.and_hms_opt(0, 0, 0).map(|at| at.and_utc());
+        let at = zoned.or_else(bare).or_else(date).and_then(|at| at.timestamp_nanos_opt());
+        at.map(Self).ok_or_else(|| format!("{text:?} is no time; write 2026-11-30 or 2026-11-30T09:00:00Z"))
+    }
+}
+
+impl From<Moment> for String {
+    fn from(moment: Moment) -> Self {
+        chrono::DateTime::from_timestamp_nanos(moment.0).to_rfc3339_opts(chrono::SecondsFormat::Nanos, true)
+    }
 }
 
 impl Store {
@@ -264,10 +290,7 @@ fn ordered(mut records: Vec<Arc<Record>>) -> Vec<Arc<Record>> {
 }
 
 fn matches(row: &RunRow, filter: &RunFilter) -> bool {
-    let same = |want: &Option<String>, have: &str| want.as_ref().is_none_or(|w| w == have);
     let among = |want: &Option<String>, have: &[String]| want.as_ref().is_none_or(|w| have.contains(w));
-    let moment =
-        |text: &str| chrono::DateTime::parse_from_rfc3339(text).ok().and_then(|t| t.timestamp_nanos_opt());
     let started = row.start_ns();
     let words = || {
         let names = row.agents.iter().chain(&row.tools).chain(&row.models).chain(&row.conversation);
@@ -275,15 +298,20 @@ fn matches(row: &RunRow, filter: &RunFilter) -> bool {
             .chain([&row.run_id])
             .any(|n| filter.q.as_ref().is_none_or(|q| n.to_lowercase().contains(&q.to_lowercase())))
     };
-    same(&filter.status, &row.status)
-        && same(&filter.replayability, &row.replayability)
+    filter.status.is_none_or(|status| is_word(status, &row.status))
+        && filter.replayability.is_none_or(|verdict| is_word(verdict, &row.replayability))
         && among(&filter.agent, &row.agents)
         && among(&filter.model, &row.models)
         && among(&filter.tool, &row.tools)
         && filter.conversation.as_ref().is_none_or(|c| row.conversation.as_ref() == Some(c))
-        && filter.from.as_ref().is_none_or(|t| moment(t).is_some_and(|t| started >= t))
-        && filter.to.as_ref().is_none_or(|t| moment(t).is_some_and(|t| started < t))
+        && filter.from.is_none_or(|moment| started >= moment.0)
+        && filter.to.is_none_or(|moment| started < moment.0)
         && (filter.q.is_none() || words())
+}
+
+/// True when `word` is how `value` is written down.
+fn is_word(value: impl Serialize, word: &str) -> bool {
+    serde_json::to_value(value).is_ok_and(|value| value.as_str() == Some(word))
 }
 
 fn cursor_of((start, id): &(i64, String)) -> String {

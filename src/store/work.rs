@@ -135,7 +135,7 @@ impl Inner {
             (Err(_), None) => Vec::new(),
         };
         let received = records.len();
-        let records: Vec<Record> = records.into_iter().filter(is_wanted).collect();
+        let records: Vec<Record> = records.into_iter().filter(genai::is_kept).collect();
         let _ = self.metrics.logs_discarded.inc_by((received - records.len()) as u64);
         self.tenant(&tenant)?.with_view(|view| {
             view.hot.take(seq, records, self.clock.monotonic());
@@ -281,14 +281,4 @@ fn decode(frame: &Frame) -> Result<Vec<Record>, &'static str> {
     };
     otlp::decode::records(signal, &frame.bytes, frame.received_at, frame.seq)
         .map_err(|_| "it does not decode")
-}
-
-/// Log records that no dialect claims and that point to no span are discarded after their acknowledgement.
-fn is_wanted(record: &Record) -> bool {
-    match &record.body {
-        Body::Span(_) | Body::Checkpoint(_) => true,
-        Body::Log(_) => {
-            (record.trace_id().is_valid() && record.span_id().is_valid()) || genai::claims_log(record)
-        }
-    }
 }

@@ -2,7 +2,8 @@
 
 use std::{borrow::Cow, io::Read};
 
-use super::wire::{Signal, signal};
+use super::wire::signal;
+use crate::otlp::Signal;
 
 /// The most that one file may hold when it is opened up, in bytes.
 const OPENED_BYTES_MAX: u64 = 8 << 30;

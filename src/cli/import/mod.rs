@@ -14,26 +14,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use bytes::Bytes;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use opentelemetry_proto::tonic::collector::{
-    logs::v1::ExportLogsServiceRequest, metrics::v1::ExportMetricsServiceRequest,
-    trace::v1::ExportTraceServiceRequest,
-};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message;
 
-use super::{Failure, failure::exit, source::Place};
-use crate::otlp::{json, scan::Limits};
+use super::{Failure, failure::exit, source::Place, text::count};
+use crate::otlp::{Signal, json, scan::Limits};
 use format::Request;
-use target::Target;
-use wire::Signal;
+use target::{Refusal, Target};
 
+/// No count of what one file holds comes near.
+const COUNT_MAX: usize = usize::MAX >> 1;
 /// A file is read whole before it is decoded, so its size bounds what it holds; the log still bounds a frame.
 pub(super) const LIMITS: Limits = Limits {
-    request_bytes_max: usize::MAX,
-    spans_max: usize::MAX,
-    attributes_max: usize::MAX,
-    events_max: usize::MAX,
+    request_bytes_max: COUNT_MAX,
+    spans_max: COUNT_MAX,
+    attributes_max: COUNT_MAX,
+    events_max: COUNT_MAX,
 };
 
 #[derive(Args, Debug)]
@@ -43,14 +42,6 @@ pub(super) struct Arguments {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     place: Place,
-}
-
-/// A request, decoded.
-#[derive(Debug)]
-pub(super) enum Decoded {
-    Traces(ExportTraceServiceRequest),
-    Logs(ExportLogsServiceRequest),
-    Metrics(ExportMetricsServiceRequest),
 }
 
 /// A file to read.
@@ -68,6 +59,7 @@ struct Summary {
     metrics: u64,
     refused: u64,
     left_out: u64,
+    discarded: u64,
 }
 
 pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failure> {
@@ -101,17 +93,17 @@ pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failu
 
 impl Summary {
     fn line(&self) -> String {
-        let mut parts = vec![format!("{} spans and {} log records taken", self.spans, self.logs)];
-        for (count, what) in [
-            (self.known, "already known"),
-            (self.metrics, "metrics counted and discarded"),
-            (self.refused, "files refused"),
-            (self.left_out, "other files left out"),
-        ] {
-            if count > 0 {
-                parts.push(format!("{count} {what}"));
-            }
-        }
+        let taken = format!("{} and {} taken", count(self.spans, "span"), count(self.logs, "log record"));
+        let mut parts = vec![taken];
+        let mut add = |number: u64, said: String| parts.extend((number > 0).then_some(said));
+        add(self.known, format!("{} already known", self.known));
+        add(
+            self.discarded,
+            format!("{} without GenAI content discarded", count(self.discarded, "log record")),
+        );
+        add(self.metrics, format!("{} counted and discarded", count(self.metrics, "metric")));
+        add(self.refused, format!("{} refused", count(self.refused, "file")));
+        add(self.left_out, format!("{} left out", count(self.left_out, "other file")));
         parts.join(", ")
     }
 }
@@ -143,12 +135,14 @@ fn take(bytes: &[u8], target: &mut Target, summary: &mut Summary) -> Result<(), 
     let requests = format::requests(bytes).map_err(Problem::not_telemetry)?;
     let (mut good, mut bad) = (0_u64, Vec::new());
     for (number, request) in requests.iter().enumerate() {
-        match decode(request) {
-            Ok(decoded) => {
+        match add(request, target, summary) {
+            Ok(None) => good += 1,
+            Ok(Some(partly)) => {
                 good += 1;
-                add(decoded, target, summary)?;
+                bad.push((number + 1, partly));
             }
-            Err(why) => bad.push((number + 1, why)),
+            Err(Refusal::Request(why)) => bad.push((number + 1, why)),
+            Err(Refusal::Target(failure)) => return Err(failure.into()),
         }
     }
     match bad.first() {
@@ -162,15 +156,19 @@ fn take(bytes: &[u8], target: &mut Target, summary: &mut Summary) -> Result<(), 
     }
 }
 
-fn add(decoded: Decoded, target: &mut Target, summary: &mut Summary) -> Result<(), Failure> {
-    let (taken, known) = target.take(&decoded)?;
-    match decoded {
-        Decoded::Traces(_) => summary.spans += taken,
-        Decoded::Logs(_) => summary.logs += taken,
-        Decoded::Metrics(request) => summary.metrics += metrics(&request),
+fn add(request: &Request<'_>, target: &mut Target, summary: &mut Summary) -> Result<Option<String>, Refusal> {
+    let (signal, bytes) = decode(request).map_err(Refusal::Request)?;
+    if signal == Signal::Metrics {
+        let request = ExportMetricsServiceRequest::decode(bytes)
+            .map_err(|error| Refusal::Request(format!("is not a whole export request: {error}")))?;
+        summary.metrics += metrics(&request);
+        return Ok(None);
     }
-    summary.known += known;
-    Ok(())
+    let taken = target.take(signal, bytes)?;
+    *(if signal == Signal::Traces { &mut summary.spans } else { &mut summary.logs }) += taken.new;
+    summary.known += taken.known;
+    summary.discarded += taken.discarded;
+    Ok(taken.rejected)
 }
 
 fn metrics(request: &ExportMetricsServiceRequest) -> u64 {
@@ -178,36 +176,28 @@ fn metrics(request: &ExportMetricsServiceRequest) -> u64 {
     scopes.map(|scope| scope.metrics.len() as u64).sum()
 }
 
-fn decode(request: &Request<'_>) -> Result<Decoded, String> {
-    let protobuf = |error: prost::DecodeError| format!("is not a whole export request: {error}");
-    match request {
-        Request::Protobuf(Signal::Traces, bytes) => {
-            ExportTraceServiceRequest::decode(*bytes).map(Decoded::Traces).map_err(protobuf)
-        }
-        Request::Protobuf(Signal::Logs, bytes) => {
-            ExportLogsServiceRequest::decode(*bytes).map(Decoded::Logs).map_err(protobuf)
-        }
-        Request::Protobuf(Signal::Metrics, bytes) => {
-            ExportMetricsServiceRequest::decode(*bytes).map(Decoded::Metrics).map_err(protobuf)
-        }
-        Request::Json(text) => decode_json(text),
-    }
-}
-
-/// The signal of an OTLP/JSON object is the name of its one list.
-fn decode_json(text: &[u8]) -> Result<Decoded, String> {
+/// The signal of a request, and its bytes as protobuf. That of an OTLP/JSON object is the name of its one list.
+fn decode(request: &Request<'_>) -> Result<(Signal, Bytes), String> {
+    let text = match request {
+        Request::Protobuf(signal, bytes) => return Ok((*signal, Bytes::copy_from_slice(bytes))),
+        Request::Json(text) => text,
+    };
     let object: serde_json::Map<String, serde_json::Value> =
         serde_json::from_slice(text).map_err(|error| format!("is not JSON: {error}"))?;
     let has = |names: [&str; 2]| names.iter().any(|name| object.contains_key(*name));
-    if has(["resourceSpans", "resource_spans"]) {
-        json::decode_traces(text, &LIMITS).map(Decoded::Traces).map_err(|error| error.to_string())
+    let signal = if has(["resourceSpans", "resource_spans"]) {
+        Signal::Traces
     } else if has(["resourceLogs", "resource_logs"]) {
-        json::decode_logs(text, &LIMITS).map(Decoded::Logs).map_err(|error| error.to_string())
+        Signal::Logs
     } else if has(["resourceMetrics", "resource_metrics"]) {
-        Ok(Decoded::Metrics(ExportMetricsServiceRequest::default()))
+        return Ok((Signal::Metrics, Bytes::new()));
     } else {
-        Err("is not OTLP: a JSON object without resourceSpans, resourceLogs or resourceMetrics".into())
-    }
+        return Err(
+            "is not OTLP: a JSON object without resourceSpans, resourceLogs or resourceMetrics".into()
+        );
+    };
+    let (bytes, _) = json::to_protobuf(signal, text, &LIMITS).map_err(|error| error.to_string())?;
+    Ok((signal, bytes))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Problem> {

@@ -6,9 +6,7 @@ use std::{
     time::Duration,
 };
 
-use opentelemetry_proto::tonic::collector::{
-    logs::v1::ExportLogsServiceRequest, trace::v1::ExportTraceServiceRequest,
-};
+use bytes::Bytes;
 use prost::Message;
 use ureq::{Agent, http::StatusCode};
 
@@ -18,12 +16,13 @@ use super::{
         failure::exit,
         source::{Place, Remote, open_store},
     },
-    Decoded, LIMITS,
+    LIMITS,
 };
 use crate::{
+    genai,
     otlp::{
-        self, json,
-        record::{Body, Origin, Record, RecordHash, TraceId},
+        self, Signal, json,
+        record::{RecordHash, TraceId},
     },
     store::{self, Mode, Store},
     tenant::TenantId,
@@ -48,6 +47,49 @@ enum Into {
     Server { agent: Agent, otlp: String, key: Option<String>, api: Remote },
 }
 
+/// What became of a request.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// Records that were not there before.
+    pub(super) new: u64,
+    /// Records that were.
+    pub(super) known: u64,
+    /// Log records without GenAI content: they are acknowledged, and not kept.
+    pub(super) discarded: u64,
+    /// Why some were refused.
+    pub(super) rejected: Option<String>,
+    rejected_by_server: u64,
+}
+
+/// Why nothing of a request was taken.
+pub(super) enum Refusal {
+    /// It is no request, or no fit one.
+    Request(String),
+    /// The target failed: no other request can be taken either.
+    Target(Failure),
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self::Target(failure)
+    }
+}
+
+/// The answers to both exports, which differ in names alone.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Partial {
+    #[prost(message, optional, tag = "1")]
+    partial_success: Option<PartialSuccess>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct PartialSuccess {
+    #[prost(int64, tag = "1")]
+    rejected: i64,
+    #[prost(string, tag = "2")]
+    error_message: String,
+}
+
 impl Target {
     pub(super) fn open(place: &Place) -> Result<Self, Failure> {
         let tenant = place.tenant()?;
@@ -64,26 +106,30 @@ impl Target {
         Ok(Self { into, known: HashMap::new() })
     }
 
-    /// Takes a request; returns the number of new records, and of those that were there already. Durable on return.
-    pub(super) fn take(&mut self, request: &Decoded) -> Result<(u64, u64), Failure> {
-        let (records, kind, path, bytes) = match request {
-            Decoded::Traces(r) => (span_records(r), FrameKind::Traces, "/v1/traces", r.encode_to_vec()),
-            Decoded::Logs(r) => (log_records(r), FrameKind::Logs, "/v1/logs", r.encode_to_vec()),
-            Decoded::Metrics(_) => return Ok((0, 0)),
-        };
+    /// Takes a request, and what of it is fit to be taken. Durable on return.
+    ///
+    /// # Errors
+    /// [`Refusal::Request`] when nothing of it can be taken; [`Refusal::Target`] when the target failed.
+    pub(super) fn take(&mut self, signal: Signal, bytes: Bytes) -> Result<Taken, Refusal> {
+        let (bytes, mut taken) = self.into.check(signal, bytes)?;
+        let records = otlp::decode::records(signal, &bytes, 0, 0)
+            .map_err(|error| Refusal::Request(format!("is not a whole export request: {error}")))?;
         let mut fresh = Vec::new();
         for record in &records {
             if !self.known(record.trace_id())?.contains(&record.hash) {
                 fresh.push((record.trace_id(), record.hash));
             }
         }
+        taken.known = (records.len() - fresh.len()) as u64;
         if !fresh.is_empty() {
-            self.into.send(kind, path, bytes)?;
+            self.into.send(signal, bytes, &mut taken)?;
         }
         for (trace, hash) in &fresh {
             let _ = self.known.entry(*trace).or_default().insert(*hash);
         }
-        Ok((fresh.len() as u64, (records.len() - fresh.len()) as u64))
+        taken.discarded = records.iter().filter(|record| !genai::is_kept(record)).count() as u64;
+        taken.new = (fresh.len() as u64).saturating_sub(taken.rejected_by_server + taken.discarded);
+        Ok(taken)
     }
 
     /// Brings everything into the tables.
@@ -121,14 +167,39 @@ impl Into {
         Ok(Self::Server { agent: config.build().into(), otlp, key, api })
     }
 
-    fn send(&self, kind: FrameKind, path: &str, bytes: Vec<u8>) -> Result<(), Failure> {
+    /// What the receiver would let through. A server checks by itself: it alone knows the tenant of the key.
+    fn check(&self, signal: Signal, bytes: Bytes) -> Result<(Bytes, Taken), Refusal> {
+        let Self::Folder { tenant, .. } = self else { return Ok((bytes, Taken::default())) };
+        let (bytes, counts) = otlp::scan::admit(signal, bytes, &LIMITS, tenant)
+            .map_err(|error| Refusal::Request(error.to_string()))?;
+        let mut taken = Taken::default();
+        if counts.rejected > 0 {
+            taken.rejected = Some(counts.message(signal));
+        }
+        Ok((bytes, taken))
+    }
+
+    fn send(&self, signal: Signal, bytes: Bytes, taken: &mut Taken) -> Result<(), Failure> {
+        let (kind, path) = match signal {
+            Signal::Traces => (FrameKind::Traces, "/v1/traces"),
+            Signal::Logs => (FrameKind::Logs, "/v1/logs"),
+            Signal::Metrics => return Ok(()),
+        };
         match self {
             Self::Folder { store, tenant } => {
-                let _ = store.append(tenant, kind, bytes.into())?.wait()?;
-                Ok(())
+                let _ = store.append(tenant, kind, bytes)?.wait()?;
             }
-            Self::Server { agent, otlp, key, .. } => post(agent, otlp, key.as_deref(), path, &bytes),
+            Self::Server { agent, otlp, key, .. } => {
+                let answer = post(agent, otlp, key.as_deref(), path, &bytes)?;
+                let refused =
+                    Partial::decode(&*answer).unwrap_or_default().partial_success.unwrap_or_default();
+                if refused.rejected > 0 {
+                    taken.rejected_by_server = refused.rejected.unsigned_abs();
+                    taken.rejected = Some(refused.error_message);
+                }
+            }
         }
+        Ok(())
     }
 
     /// Hashes of the records that are there under a trace.
@@ -144,16 +215,20 @@ impl Into {
                 let bad = |error: otlp::Error| {
                     Failure::new(exit::UNREACHABLE, format!("the server's export: {error}"))
                 };
-                let spans = span_records(&json::decode_traces(text.as_bytes(), &LIMITS).map_err(bad)?);
-                let logs = log_records(&json::decode_logs(text.as_bytes(), &LIMITS).map_err(bad)?);
-                Ok(spans.iter().chain(&logs).map(|record| record.hash).collect())
+                let mut hashes = HashSet::new();
+                for signal in [Signal::Traces, Signal::Logs] {
+                    let (bytes, _) = json::to_protobuf(signal, text.as_bytes(), &LIMITS).map_err(bad)?;
+                    let records = otlp::decode::records(signal, &bytes, 0, 0).unwrap_or_default();
+                    hashes.extend(records.iter().map(|record| record.hash));
+                }
+                Ok(hashes)
             }
         }
     }
 }
 
-/// Posts a request; an overloaded server is given time.
-fn post(agent: &Agent, otlp: &str, key: Option<&str>, path: &str, bytes: &[u8]) -> Result<(), Failure> {
+/// Posts a request, and returns the answer's body; an overloaded server is given time.
+fn post(agent: &Agent, otlp: &str, key: Option<&str>, path: &str, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
     let url = format!("{}{path}", otlp.trim_end_matches('/'));
     let failed = |said: String| Failure::new(exit::UNREACHABLE, format!("sending to {url} failed: {said}"));
     for attempt in 0..TRIES_MAX {
@@ -161,9 +236,11 @@ fn post(agent: &Agent, otlp: &str, key: Option<&str>, path: &str, bytes: &[u8]) 
         if let Some(key) = key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
-        let answer = request.send(bytes).map_err(|error| failed(error.to_string()))?;
+        let mut answer = request.send(bytes).map_err(|error| failed(error.to_string()))?;
         match answer.status() {
-            StatusCode::OK => return Ok(()),
+            StatusCode::OK => {
+                return answer.body_mut().read_to_vec().map_err(|error| failed(error.to_string()));
+            }
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 std::thread::sleep(Duration::from_millis(100 << attempt));
             }
@@ -171,38 +248,4 @@ fn post(agent: &Agent, otlp: &str, key: Option<&str>, path: &str, bytes: &[u8]) 
         }
     }
     Err(failed("the server stayed overloaded".into()))
-}
-
-fn span_records(request: &ExportTraceServiceRequest) -> Vec<Record> {
-    let mut records = Vec::new();
-    for resource in &request.resource_spans {
-        for scope in &resource.scope_spans {
-            let origin = Arc::new(Origin {
-                resource: resource.resource.clone().unwrap_or_default().into(),
-                resource_schema_url: resource.schema_url.clone(),
-                scope: scope.scope.clone(),
-                scope_schema_url: scope.schema_url.clone(),
-            });
-            let of = |span: &_| Record::new(Body::Span(Clone::clone(span)), origin.clone(), 0, 0);
-            records.extend(scope.spans.iter().map(of));
-        }
-    }
-    records
-}
-
-fn log_records(request: &ExportLogsServiceRequest) -> Vec<Record> {
-    let mut records = Vec::new();
-    for resource in &request.resource_logs {
-        for scope in &resource.scope_logs {
-            let origin = Arc::new(Origin {
-                resource: resource.resource.clone().unwrap_or_default().into(),
-                resource_schema_url: resource.schema_url.clone(),
-                scope: scope.scope.clone(),
-                scope_schema_url: scope.schema_url.clone(),
-            });
-            let of = |log: &_| Record::new(Body::Log(Clone::clone(log)), origin.clone(), 0, 0);
-            records.extend(scope.log_records.iter().map(of));
-        }
-    }
-    records
 }

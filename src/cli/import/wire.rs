@@ -1,12 +1,6 @@
 //! Just enough of the protobuf wire format to tell which signal an export request is of.
 
-/// What an export request holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Signal {
-    Traces,
-    Logs,
-    Metrics,
-}
+use crate::otlp::Signal;
 
 /// A field of a message.
 #[derive(Clone, Copy, Debug)]

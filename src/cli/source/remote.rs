@@ -41,7 +41,8 @@ impl Remote {
         let body = body.map_err(|error| self.unreachable(&error))?;
         match status {
             StatusCode::OK => Ok(Some(body)),
-            StatusCode::NOT_FOUND => Ok(None),
+            StatusCode::NOT_FOUND if is_ours(&body) => Ok(None),
+            StatusCode::NOT_FOUND => Err(self.not_ours()),
             status => {
                 let problem: Value = serde_json::from_str(&body).unwrap_or_default();
                 let text =
@@ -56,7 +57,12 @@ impl Remote {
     pub(crate) fn get_json(&self, path: &str) -> Result<Option<Value>, Failure> {
         let Some(body) = self.get(path)? else { return Ok(None) };
         let parsed = serde_json::from_str(&body);
-        parsed.map(Some).map_err(|error| self.unreachable(&error))
+        parsed.map(Some).map_err(|_| self.not_ours())
+    }
+
+    fn not_ours(&self) -> Failure {
+        let message = format!("{} is not the API of spanreel (port 4319 by default)", self.url);
+        Failure::new(exit::UNREACHABLE, message)
     }
 
     fn unreachable(&self, error: &dyn std::fmt::Display) -> Failure {
@@ -123,6 +129,11 @@ fn lines_of(object: Value) -> String {
     let full =
         members.into_iter().filter(|(_, items)| items.as_array().is_some_and(|items| !items.is_empty()));
     full.map(|(name, items)| format!("{}\n", Value::Object(Map::from_iter([(name, items)])))).collect()
+}
+
+/// The envelope of our own API, which a 404 of another server lacks.
+fn is_ours(body: &str) -> bool {
+    serde_json::from_str::<Value>(body).is_ok_and(|body| body.pointer("/error/code").is_some())
 }
 
 fn encode(text: &str) -> String {

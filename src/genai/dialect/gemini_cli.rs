@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{Dialect, Facts, fill, fill_arguments, fill_messages, fill_result, fill_text, nanos};
 use crate::genai::{
+    events::DETAILS,
     message::{Message, Part},
     operation::{Failure, Kind, OpStatus, Operation, Rule, Usage},
     parse, state, usage,
@@ -24,6 +25,10 @@ fn detect(facts: &Facts<'_>) -> bool {
 }
 
 fn kind(facts: &Facts<'_>) -> Option<Kind> {
+    // The request is logged once more, before there is anything to tell of the call.
+    if facts.log.is_some_and(|log| log.name == DETAILS) && !facts.attrs.has("gen_ai.response.id") {
+        return Some(Kind::Internal);
+    }
     if let Some(event) = logged(facts) {
         return Some(match event {
             "api_response" | "api_error" => Kind::ModelCall,
@@ -75,7 +80,10 @@ fn tool_call(facts: &Facts<'_>, operation: &mut Operation, input: Option<&Value>
     let attrs = facts.attrs;
     fill(&mut operation.tool.name, || attrs.text(&["gen_ai.tool.name", "function_name"]));
     fill(&mut operation.tool.call_id, || parse::call_id(attrs.get("gen_ai.tool.call_id")));
-    fill_arguments(operation, input.and_then(|i| i.get("args")).or_else(|| attrs.get("function_args")));
+    fill_arguments(
+        operation,
+        input.and_then(|i| i.get("args")).or_else(|| attrs.arguments(&["function_args"])),
+    );
     if let Some(output) = output {
         let response = output.pointer("/response/responseParts/0/functionResponse/response");
         let inner = response
@@ -111,7 +119,12 @@ fn model_log(facts: &Facts<'_>, operation: &mut Operation) {
     let attrs = facts.attrs;
     let Some(event) = logged(facts) else { return };
     fill(&mut operation.request_model, || attrs.text(&["model", "model_name"]));
-    fill_messages(operation, None, attrs.get("response_text"));
+    fill_messages(operation, attrs.get("request_text"), attrs.get("response_text"));
+    one_answer(&mut operation.output.value);
+    fill(&mut operation.response_id, || {
+        let chunks = state::open(attrs.get("response_text")?).value;
+        chunks.pointer("/0/responseId").or_else(|| chunks.get("responseId"))?.as_str().map(str::to_owned)
+    });
     let count = |key: &str| attrs.count(&[key]);
     // Thoughts are counted beside the answer.
     let thoughts = count("thoughts_token_count");

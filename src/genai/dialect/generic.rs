@@ -9,11 +9,14 @@ use crate::genai::{
 /// The row of this dialect; the last, and on every span.
 pub(super) const DIALECT: Dialect = Dialect { name: "generic", detect: |_| true, kind, read };
 
-/// Operation names that were seen beside the convention's (`dialects.md` 1.8); every other is a part of a framework.
+/// Operation names that were seen beside the convention's (`dialects.md` 1.8), in lower case.
 const OPERATIONS: &[(&str, Kind)] = &[
+    ("chat", Kind::ModelCall),
     ("completion", Kind::ModelCall),
     ("chat.completions", Kind::ModelCall),
     ("text.completions", Kind::ModelCall),
+    ("message", Kind::ModelCall),
+    ("messages.create", Kind::ModelCall),
     ("generate", Kind::ModelCall),
     ("response", Kind::ModelCall),
     ("responses", Kind::ModelCall),
@@ -21,21 +24,36 @@ const OPERATIONS: &[(&str, Kind)] = &[
     ("llm_request", Kind::ModelCall),
     ("call_llm", Kind::ModelCall),
     ("model_request", Kind::ModelCall),
+    ("image", Kind::ModelCall),
+    ("audio", Kind::ModelCall),
+    ("tool", Kind::ToolCall),
     ("tool_call", Kind::ToolCall),
+    ("call_tool", Kind::ToolCall),
+    ("function", Kind::ToolCall),
+    ("embed", Kind::Embedding),
     ("embedding", Kind::Embedding),
+    ("retrieve", Kind::Retrieval),
     ("vector_db_retrieve", Kind::Retrieval),
     ("vectordb", Kind::Retrieval),
     ("rerank", Kind::Rerank),
     ("handoff", Kind::Handoff),
     ("guardrail", Kind::Guardrail),
+    ("human_input", Kind::HumanInput),
+    ("evaluate", Kind::Evaluation),
+    ("evaluation", Kind::Evaluation),
+    ("checkpoint_write", Kind::Checkpoint),
+    ("checkpoint_read", Kind::Checkpoint),
     ("agent_call", Kind::Agent),
     ("workflow", Kind::Workflow),
     ("execute_task", Kind::Task),
-    ("image", Kind::ModelCall),
-    ("audio", Kind::ModelCall),
-    ("evaluate", Kind::Evaluation),
-    ("checkpoint_write", Kind::Checkpoint),
-    ("checkpoint_read", Kind::Checkpoint),
+    // Parts of frameworks that bear what the calls below them bear.
+    ("agent_step", Kind::Internal),
+    ("chain", Kind::Internal),
+    ("execute_event_loop_cycle", Kind::Internal),
+    ("framework", Kind::Internal),
+    ("model_step", Kind::Internal),
+    ("model_chunk", Kind::Internal),
+    ("schedule_tool_calls", Kind::Internal),
 ];
 const TOOL: &[&str] = &[
     "gen_ai.tool.name",
@@ -84,9 +102,11 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
     if attrs.has("interrupt.operation") || attrs.has("interrupt.id") {
         return Some(Kind::HumanInput);
     }
-    if let Some(word) = attrs.text(&["gen_ai.operation.name"]) {
-        let known = OPERATIONS.iter().find(|(w, _)| *w == word).map(|(_, kind)| *kind);
-        return known.or(Some(Kind::Internal));
+    let word = attrs.text(&["gen_ai.operation.name"]);
+    if let Some(word) = word.as_ref().map(|word| word.to_ascii_lowercase())
+        && let Some((_, kind)) = OPERATIONS.iter().find(|(w, _)| *w == word)
+    {
+        return Some(*kind);
     }
     let any = |keys: &[&str]| keys.iter().any(|k| attrs.has(k));
     let known = if any(TOOL) {
@@ -97,7 +117,8 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
         Some(Kind::Embedding)
     } else if any(AGENT) && !any(MODEL_CALL) {
         Some(Kind::Internal)
-    } else if any(MODEL) || any(MODEL_CALL) {
+    } else if any(MODEL_CALL) || any(MODEL) && word.is_none() {
+        // A word that nobody knows needs more than a model to be a call.
         Some(Kind::ModelCall)
     } else {
         NAMES.iter().find(|(n, _)| *n == name).map(|(_, kind)| *kind)

@@ -47,10 +47,11 @@ pub(super) fn inner(object: &Map<String, Value>) -> Option<Vec<(&Value, Option<&
         return Some(choices.iter().map(|c| (c, Some("assistant"))).collect());
     }
     if let Some(candidates) = list("candidates") {
-        let of = |c: &'_ Value| c.get("content").is_some();
-        if candidates.iter().any(of) {
+        // Gemini's, and those of Genkit.
+        let of = |c: &'_ Value| ["content", "message"].into_iter().find(|key| c.get(*key).is_some());
+        if candidates.iter().any(|c| of(c).is_some()) {
             return Some(
-                candidates.iter().filter_map(|c| Some((c.get("content")?, Some("assistant")))).collect(),
+                candidates.iter().filter_map(|c| Some((c.get(of(c)?)?, Some("assistant")))).collect(),
             );
         }
     }

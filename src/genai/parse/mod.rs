@@ -110,7 +110,9 @@ impl Reader<'_> {
                     join_items(out, first);
                 }
             }
-            Value::Array(items) if opens > 0 && items.iter().all(|i| is_json_text(i) || i.is_array()) => {
+            Value::Array(items)
+                if opens > 0 && items.iter().all(|i| is_json_text(i) || i.is_array() || is_envelope(i)) =>
+            {
                 for item in items {
                     self.collect(item, role, opens - 1, out);
                 }
@@ -454,6 +456,10 @@ fn join_items(messages: &mut Vec<Message>, first: usize) {
             _ => messages.push(item),
         }
     }
+}
+
+fn is_envelope(value: &Value) -> bool {
+    value.as_object().is_some_and(|object| envelope::inner(object).is_some())
 }
 
 fn is_json_text(value: &Value) -> bool {

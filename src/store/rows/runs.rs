@@ -189,9 +189,10 @@ impl RunRow {
         serde_json::from_value(row)
     }
 
-    /// The run's traces; the all-zero one for a run of log records outside any trace.
+    /// The run's traces; the all-zero one where log records outside any trace belong to it.
     pub(crate) fn traces(&self) -> impl Iterator<Item = TraceId> {
-        let loose = self.trace_ids.is_empty().then(TraceId::default);
+        let loose = format!("trace:{}", TraceId::default());
+        let loose = (self.trace_ids.is_empty() || self.join_keys.contains(&loose)).then(TraceId::default);
         self.trace_ids.iter().filter_map(|t| t.parse().ok()).chain(loose)
     }
 
