@@ -1,10 +1,12 @@
 //! Typed, tolerant access to the attributes of one record.
 
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use serde_json::{Map, Number, Value};
 
+/// No sender limits its values to less.
+const LENGTH_LIMIT_MIN: usize = 128;
 /// Values nested deeper than this are read as null.
 const DEPTH_MAX: usize = 64;
 
@@ -136,6 +138,22 @@ impl Attrs {
             }
         }
         Self { values }
+    }
+
+    /// The length in characters at which the sender cut its values, where several end there and none goes on: a limit on
+    /// the length of attributes leaves no mark in plain text.
+    pub fn cut_length(&self) -> Option<usize> {
+        let texts =
+            self.values.values().filter_map(Value::as_str).filter(|text| text.len() >= LENGTH_LIMIT_MIN);
+        let mut longest = (0, 0);
+        for length in texts.map(|text| text.chars().count()) {
+            longest = match length.cmp(&longest.0) {
+                Ordering::Greater => (length, 1),
+                Ordering::Equal => (length, longest.1 + 1),
+                Ordering::Less => longest,
+            };
+        }
+        (longest.1 > 1 && longest.0 >= LENGTH_LIMIT_MIN).then_some(longest.0)
     }
 
     /// True when any attribute's name starts with `prefix`.

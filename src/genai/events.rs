@@ -35,7 +35,7 @@ pub struct Told {
     /// The answer: one message a choice.
     pub output: Content<Vec<Message>>,
     /// System instructions of the details events.
-    pub system: Vec<Part>,
+    pub system: Content<Vec<Part>>,
 }
 
 /// The events of `span` in their own order, then those of `logs` by time; the order of `logs` does not matter.
@@ -126,7 +126,7 @@ pub fn read(events: &[Event], issues: &mut Vec<Issue>) -> Told {
         let one = read_carrier(events.iter().filter(|e| e.from_log == from_log), issues);
         prefer(&mut told.input, one.input);
         prefer(&mut told.output, one.output);
-        if told.system.is_empty() {
+        if told.system.value.is_empty() {
             told.system = one.system;
         }
     }

@@ -99,6 +99,9 @@ fn read(facts: &dialect::Facts<'_>, operation: &mut Operation) {
     dialect::read(facts, operation);
     operation.provider = operation.provider.take().or_else(|| provider::read(facts.attrs));
     status::read(facts, operation);
+    if let Some(length) = facts.attrs.cut_length() {
+        mark_cut(operation, length);
+    }
     if let Some(failure) = &mut operation.failure {
         status::read_code(facts, failure);
     }
@@ -108,6 +111,36 @@ fn read(facts: &dialect::Facts<'_>, operation: &mut Operation) {
 fn identity(record: &Record, attrs: &Attrs, metadata: &metadata::Metadata) -> operation::Identity {
     let scope = record.origin.scope.as_ref().map(|s| Attrs::new(&s.attributes)).unwrap_or_default();
     identity::read(attrs, metadata, &scope, &Attrs::new(&record.origin.resource.attributes))
+}
+
+/// Text that is exactly as long as the sender's limit was cut there.
+fn mark_cut(operation: &mut Operation, length: usize) {
+    use message::{ContentState, Part};
+    let cut = |text: &str| text.len() >= length && text.chars().count() == length;
+    let texts = |messages: &[message::Message]| {
+        let parts = messages.iter().flat_map(|m| &m.parts);
+        parts.into_iter().any(|p| match p {
+            Part::Text { content: Some(text), .. } | Part::Reasoning { content: Some(text), .. } => cut(text),
+            Part::ToolCallResponse { response: Some(serde_json::Value::String(text)), .. } => cut(text),
+            _ => false,
+        })
+    };
+    let mark = |state: &mut ContentState| {
+        if *state == ContentState::Captured {
+            *state = ContentState::Truncated;
+        }
+    };
+    if texts(&operation.input.value) {
+        mark(&mut operation.input.state);
+    }
+    if texts(&operation.output.value) {
+        mark(&mut operation.output.state);
+    }
+    for side in [&mut operation.tool.arguments, &mut operation.tool.result] {
+        if side.value.as_str().is_some_and(cut) {
+            mark(&mut side.state);
+        }
+    }
 }
 
 /// The rules that hold whatever the dialect: system messages are told once, containers' usage is a sum.
@@ -124,6 +157,12 @@ fn settle(operation: &mut Operation) {
         if !operation.system_instructions.contains(&part) {
             operation.system_instructions.push(part);
         }
+    }
+    if !operation.system_instructions.is_empty() && operation.input.state == message::ContentState::Captured {
+        operation.input.state = match operation.system_state {
+            message::ContentState::NotCaptured => message::ContentState::Captured,
+            state => state,
+        };
     }
     if operation.finish_reasons.is_empty() {
         operation.finish_reasons =

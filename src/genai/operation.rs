@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::message::{Content, Message, Part};
+use super::message::{Content, ContentState, Message, Part};
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -214,8 +214,9 @@ pub struct Operation {
     /// True for usage that sums what stands below (agent, workflow, wrapper): never counted with it.
     pub usage_is_aggregate: bool,
     pub cost_source: Option<String>,
-    /// System instructions, told once.
+    /// System instructions, told once. Their state counts for that of the input.
     pub system_instructions: Vec<Part>,
+    pub system_state: ContentState,
     /// Tool definitions as sent, JSON opened.
     pub tool_definitions: Option<Value>,
     /// Input messages of a model call or an agent; system messages are moved to `system_instructions`.

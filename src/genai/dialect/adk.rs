@@ -52,14 +52,10 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         states.0 = opened.state;
         fill(&mut operation.request_model, || Some(request.get("model")?.as_str()?.to_owned()));
         if let Some(contents) = request.get("contents") {
-            prefer(&mut operation.input, parse::messages(contents, "user", issues));
+            prefer(&mut operation.input, parse::messages(contents, "user", &mut operation.issues));
         }
         let config = |key: &str| request.get("config").and_then(|c| c.get(key));
-        if let Some(system) =
-            config("system_instruction").filter(|_| operation.system_instructions.is_empty())
-        {
-            operation.system_instructions = parse::parts(system, issues);
-        }
+        super::fill_system(operation, config("system_instruction"));
         fill(&mut operation.tool_definitions, || config("tools").filter(|t| !t.is_null()).cloned());
         super::fill_request(operation, request.get("config").unwrap_or(&Value::Null));
     }
@@ -81,9 +77,9 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         }
     }
     for (side, state) in [(&mut operation.input, states.0), (&mut operation.output, states.1)] {
-        if !side.value.is_empty() {
-            side.state = worse(side.state, state);
-        }
+        // What a cut took away was there.
+        let cut = state == ContentState::Truncated && side.state == ContentState::NotCaptured;
+        side.state = if cut { state } else { worse(side.state, state) };
     }
     // Reports parallel calls again that have spans of their own.
     if operation.tool.name.as_deref() == Some("(merged tools)") {

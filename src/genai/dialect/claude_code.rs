@@ -116,7 +116,8 @@ fn model_call(attrs: &Attrs, operation: &mut Operation) {
         operation.system_instructions = parse::parts(
             &json!([{"type": "text", "content": preview, "preview": true}]),
             &mut operation.issues,
-        );
+        )
+        .value;
     }
 }
 

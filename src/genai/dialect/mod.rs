@@ -173,6 +173,15 @@ pub fn fill_messages(operation: &mut Operation, input: Option<&Value>, output: O
     }
 }
 
+/// Sets the system instructions when nothing stronger did.
+pub fn fill_system(operation: &mut Operation, value: Option<&Value>) {
+    if let Some(value) = value.filter(|_| operation.system_instructions.is_empty()) {
+        let told = parse::parts(value, &mut operation.issues);
+        operation.system_instructions = told.value;
+        operation.system_state = told.state;
+    }
+}
+
 /// Sets what the parameters of a request tell, as the providers' APIs name them.
 pub fn fill_request(operation: &mut Operation, parameters: &Value) {
     let number = |keys: &[&str]| keys.iter().find_map(|key| parameters.get(*key)?.as_f64());

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Dialect, Facts, fill, fill_value, nanos};
+use super::{Dialect, Facts, fill, fill_system, fill_value, nanos};
 use crate::genai::{
     attrs::Attrs,
     events::{self, prefer},
@@ -198,12 +198,8 @@ fn tool(facts: &Facts<'_>, operation: &mut Operation) {
 /// Attributes first; what they lack, or hold cut or redacted, comes from events.
 fn messages(facts: &Facts<'_>, operation: &mut Operation) {
     let attrs = facts.attrs;
+    fill_system(operation, attrs.get("gen_ai.system_instructions"));
     let issues = &mut operation.issues;
-    if operation.system_instructions.is_empty()
-        && let Some(system) = attrs.get("gen_ai.system_instructions")
-    {
-        operation.system_instructions = parse::parts(system, issues);
-    }
     let side = |keys: &[&str], role: &str, issues: &mut Vec<Issue>| -> Content<Vec<Message>> {
         attrs.first(keys).map(|v| parse::messages(v, role, issues)).unwrap_or_default()
     };
@@ -213,7 +209,8 @@ fn messages(facts: &Facts<'_>, operation: &mut Operation) {
     prefer(&mut operation.input, told.input);
     prefer(&mut operation.output, told.output);
     if operation.system_instructions.is_empty() {
-        operation.system_instructions = told.system;
+        operation.system_instructions = told.system.value;
+        operation.system_state = told.system.state;
     }
     for (key, content) in [
         ("gen_ai.input.messages_ref", &mut operation.input),

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{
     message::{Content, ContentState, Message, Part},
     operation::Issue,
-    state::{self, open},
+    state::{self, Opened, open},
 };
 
 /// How often JSON text inside JSON text is opened on the way to a message.
@@ -31,16 +31,19 @@ pub fn messages(value: &Value, role: &str, issues: &mut Vec<Issue>) -> Content<V
         }
     }
     messages.retain(|m| !m.parts.is_empty() || m.finish_reason.is_some());
-    if messages.is_empty() {
-        return Content::default();
-    }
-    let state = state::worse(reader.state, state_of(&messages));
+    let state = match reader.state {
+        // What a cut left: parts that lack their content lost it there.
+        ContentState::Truncated => ContentState::Truncated,
+        _ if messages.is_empty() => ContentState::NotCaptured,
+        state => state::worse(state, state_of(&messages)),
+    };
     Content { value: messages, state }
 }
 
 /// The parts in `value` (system instructions): parts, text, or an array of text.
-pub fn parts(value: &Value, issues: &mut Vec<Issue>) -> Vec<Part> {
-    messages(value, "system", issues).value.into_iter().flat_map(|m| m.parts).collect()
+pub fn parts(value: &Value, issues: &mut Vec<Issue>) -> Content<Vec<Part>> {
+    let told = messages(value, "system", issues);
+    Content { value: told.value.into_iter().flat_map(|m| m.parts).collect(), state: told.state }
 }
 
 /// A call id that means something.
@@ -255,8 +258,13 @@ impl Reader<'_> {
     fn content(&mut self, value: &Value) -> Vec<Part> {
         let opened = match value {
             // Text content stays text, unless it is an array of blocks that some producers write as JSON text.
-            Value::String(text) => match open(value).value {
-                Value::Array(items) if !items.is_empty() && items.iter().all(is_block) => Value::Array(items),
+            Value::String(text) => match open(value) {
+                Opened { value: Value::Array(items), state, .. }
+                    if !items.is_empty() && items.iter().all(is_block) =>
+                {
+                    self.state = state::worse(self.state, state);
+                    Value::Array(items)
+                }
                 _ => {
                     self.state = state::worse(self.state, state::of_text(text));
                     return if text.is_empty() { Vec::new() } else { vec![Part::text(text.as_str())] };
