@@ -164,13 +164,28 @@ impl From<store::Error> for Problem {
     }
 }
 
+/// The problem behind a refusal that the framework wrote itself, as text.
+fn of_framework(response: &Response) -> Option<Problem> {
+    let media = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let text = media.is_none_or(|media| media.starts_with(b"text/plain"));
+    let code = match response.status() {
+        StatusCode::BAD_REQUEST => Code::InvalidParameter,
+        StatusCode::PAYLOAD_TOO_LARGE => Code::BodyTooLarge,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE | StatusCode::UNPROCESSABLE_ENTITY => Code::InvalidBody,
+        _ => return None,
+    };
+    text.then(|| Problem::new(code))
+}
+
 /// Writes the envelope of a [`Problem`] that a handler gave, with the trace id of the request.
 pub async fn write_envelope(request: Request, next: Next) -> Response {
     let traceparent = request.headers().get("traceparent").and_then(|v| v.to_str().ok());
     let trace_id = traceparent.and_then(|v| v.split('-').nth(1)).map(str::to_owned);
     let trace_id = trace_id.filter(|t| t.len() == 32 && t.bytes().all(|b| b.is_ascii_hexdigit()));
     let mut response = next.run(request).await;
-    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+    let known = response.extensions_mut().remove::<Problem>();
+    if let Some(problem) = known.or_else(|| of_framework(&response)) {
+        *response.status_mut() = problem.code.row().1;
         *response.body_mut() = Body::from(problem.envelope(trace_id.as_deref()).to_string());
         let json = HeaderValue::from_static("application/json");
         let _ = response.headers_mut().insert(header::CONTENT_TYPE, json);

@@ -35,8 +35,11 @@ pub fn records(
                         scope_schema_url: scope.schema_url,
                     });
                     let seed = Seed::of(&origin);
-                    let record =
-                        |span| Record::seeded(Body::Span(span), origin.clone(), &seed, received_at, seq);
+                    let share = share(&origin, scope.spans.len());
+                    let record = |span| Record {
+                        share,
+                        ..Record::seeded(Body::Span(span), origin.clone(), &seed, received_at, seq)
+                    };
                     records.extend(scope.spans.into_iter().map(record));
                 }
             }
@@ -61,4 +64,11 @@ pub fn records(
         Signal::Metrics => {}
     }
     Ok(records)
+}
+
+/// What each of so many records carries of their origin. Scopes of one resource share it in memory; each is charged
+/// with it, since each of its rows will hold it.
+fn share(origin: &Origin, records: usize) -> usize {
+    let scope = origin.scope.as_ref().map_or(0, Message::encoded_len);
+    (origin.resource.encoded_len() + scope).div_ceil(records.max(1))
 }

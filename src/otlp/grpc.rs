@@ -26,7 +26,7 @@ use super::{
 };
 
 /// The five bytes before a message: compressed or not, and its length.
-const PREFIX_BYTES: usize = 5;
+pub(super) const PREFIX_BYTES: usize = 5;
 
 /// Routes of the OTLP/gRPC port.
 pub fn router(receiver: Receiver) -> Router {

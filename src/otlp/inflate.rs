@@ -6,6 +6,11 @@ use bytes::Bytes;
 
 use super::Error;
 
+/// Bytes that are inflated between two looks at the budget.
+const STEP_BYTES: usize = 256 << 10;
+/// Members of one gzip body; each costs time even when it holds nothing.
+const MEMBERS_MAX: usize = 1024;
+
 /// `Content-Encoding` or `grpc-encoding`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
@@ -33,19 +38,36 @@ impl Encoding {
     }
 }
 
-/// The plain bytes of `body`.
+/// The plain bytes of `body`. `charge` is asked before more than so many bytes are held.
 ///
 /// # Errors
-/// [`Error::TooLarge`] past `bytes_max`, before more than that is held; [`Error::Invalid`] for damaged input.
-pub fn inflate(encoding: Encoding, body: Bytes, bytes_max: usize) -> Result<Bytes, Error> {
+/// [`Error::TooLarge`] past `bytes_max`, before more than that is held; [`Error::Invalid`] for damaged input; and what
+/// `charge` says.
+pub fn inflate(
+    encoding: Encoding,
+    body: Bytes,
+    bytes_max: usize,
+    charge: impl FnMut(usize) -> Result<(), Error>,
+) -> Result<Bytes, Error> {
     if body.len() > bytes_max {
         return Err(too_large(bytes_max));
     }
+    let mut plain = Plain { bytes: Vec::new(), bytes_max, charge };
     match encoding {
-        Encoding::Identity => Ok(body),
-        Encoding::Gzip => capped(flate2::bufread::MultiGzDecoder::new(&body[..]), bytes_max, "gzip"),
-        Encoding::Zstd => capped(frames(&body[..])?, bytes_max, "zstd"),
+        Encoding::Identity => return Ok(body),
+        Encoding::Gzip => {
+            let mut rest = &body[..];
+            for _ in 0..MEMBERS_MAX {
+                plain.take(flate2::bufread::GzDecoder::new(&mut rest), "gzip")?;
+                if rest.is_empty() {
+                    return Ok(plain.bytes.into());
+                }
+            }
+            return Err(Error::Invalid(format!("more than {MEMBERS_MAX} gzip members")));
+        }
+        Encoding::Zstd => plain.take(frames(&body[..])?, "zstd")?,
     }
+    Ok(plain.bytes.into())
 }
 
 /// A reader over the plain bytes of a compressed file, for imports; the caller caps what it takes.
@@ -68,11 +90,34 @@ fn frames(body: &[u8]) -> Result<impl Read, Error> {
     Ok(decoder)
 }
 
-fn capped(reader: impl Read, bytes_max: usize, name: &str) -> Result<Bytes, Error> {
-    let mut plain = Vec::new();
-    let read = reader.take(bytes_max as u64 + 1).read_to_end(&mut plain);
-    let _ = read.map_err(|_| Error::Invalid(format!("damaged or cut {name} data")))?;
-    if plain.len() > bytes_max { Err(too_large(bytes_max)) } else { Ok(plain.into()) }
+struct Plain<C> {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+    charge: C,
+}
+
+impl<C: FnMut(usize) -> Result<(), Error>> Plain<C> {
+    /// Reads to the end, charging for each step before it is held.
+    fn take(&mut self, mut reader: impl Read, name: &str) -> Result<(), Error> {
+        loop {
+            let before = self.bytes.len();
+            let step = STEP_BYTES.min(self.bytes_max - before + 1);
+            (self.charge)(before + step)?;
+            self.bytes.reserve_exact(if self.bytes.capacity() - before < step {
+                step.max(before / 2)
+            } else {
+                0
+            });
+            let read = reader.by_ref().take(step as u64).read_to_end(&mut self.bytes);
+            let _ = read.map_err(|_| Error::Invalid(format!("damaged or cut {name} data")))?;
+            if self.bytes.len() > self.bytes_max {
+                return Err(too_large(self.bytes_max));
+            }
+            if self.bytes.len() < before + step {
+                return Ok(());
+            }
+        }
+    }
 }
 
 fn too_large(value: usize) -> Error {
@@ -94,10 +139,10 @@ mod tests {
     #[test]
     fn the_second_member_of_a_file_is_dropped() {
         let both = [gzip(b"one "), gzip(b"two")].concat();
-        assert_eq!(inflate(Encoding::Gzip, both.into(), 100).unwrap(), "one two");
+        assert_eq!(inflate(Encoding::Gzip, both.into(), 100, |_| Ok(())).unwrap(), "one two");
         let both =
             [zstd::encode_all(&b"one "[..], 1).unwrap(), zstd::encode_all(&b"two"[..], 1).unwrap()].concat();
-        assert_eq!(inflate(Encoding::Zstd, both.into(), 100).unwrap(), "one two");
+        assert_eq!(inflate(Encoding::Zstd, both.into(), 100, |_| Ok(())).unwrap(), "one two");
     }
 
     #[test]
@@ -106,10 +151,30 @@ mod tests {
             (Encoding::Gzip, gzip(&vec![0; 1 << 20])),
             (Encoding::Zstd, zstd::encode_all(&vec![0; 1 << 20][..], 1).unwrap()),
         ] {
-            assert!(inflate(encoding, bytes.clone().into(), 1 << 20).is_ok(), "exactly the limit");
-            let refused = inflate(encoding, bytes.into(), (1 << 20) - 1);
+            assert!(
+                inflate(encoding, bytes.clone().into(), 1 << 20, |_| Ok(())).is_ok(),
+                "exactly the limit"
+            );
+            let refused = inflate(encoding, bytes.into(), (1 << 20) - 1, |_| Ok(()));
             assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
         }
+    }
+
+    #[test]
+    fn many_bodies_that_grow_at_once_are_not_charged_for() {
+        let body: Bytes = gzip(&vec![0; 4 << 20]).into();
+        let mut held = 0;
+        let refused = inflate(Encoding::Gzip, body, 64 << 20, |bytes| {
+            held = bytes;
+            if bytes > 1 << 20 { Err(Error::Slow) } else { Ok(()) }
+        });
+        assert!(matches!(refused, Err(Error::Slow)) && held <= (1 << 20) + STEP_BYTES, "{held}");
+    }
+
+    #[test]
+    fn empty_members_keep_a_thread_busy() {
+        let body: Bytes = gzip(b"").repeat(MEMBERS_MAX + 1).into();
+        assert!(matches!(inflate(Encoding::Gzip, body, 1 << 20, |_| Ok(())), Err(Error::Invalid(_))));
     }
 
     #[test]
@@ -117,8 +182,11 @@ mod tests {
         for cut in [0, 1, 10, 20] {
             let whole = gzip(b"some bytes that are long enough");
             let cut = whole[..cut].to_vec();
-            assert!(matches!(inflate(Encoding::Gzip, cut.into(), 100), Err(Error::Invalid(_))));
+            assert!(matches!(inflate(Encoding::Gzip, cut.into(), 100, |_| Ok(())), Err(Error::Invalid(_))));
         }
-        assert!(matches!(inflate(Encoding::Zstd, Bytes::from_static(b"junk"), 100), Err(Error::Invalid(_))));
+        assert!(matches!(
+            inflate(Encoding::Zstd, Bytes::from_static(b"junk"), 100, |_| Ok(())),
+            Err(Error::Invalid(_))
+        ));
     }
 }

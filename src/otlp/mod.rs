@@ -133,6 +133,10 @@ impl Receiver {
         let length =
             headers.get(::http::header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
         let bytes_max = self.settings.request_bytes_max;
+        // Said in advance, it is refused in advance: a slow or large body would end as something that is retried.
+        if length.is_some_and(|length| length > bytes_max.saturating_add(grpc::PREFIX_BYTES)) {
+            return Err(Error::TooLarge { limit: "otlp.request_bytes_max", value: bytes_max });
+        }
         self.admission.admit(length.unwrap_or(bytes_max / 16).min(bytes_max))
     }
 
@@ -172,8 +176,8 @@ impl Receiver {
         let owner = tenant.clone();
         // Inflating and scanning can take milliseconds: not on the threads that serve connections.
         let work = move || -> Result<_, Error> {
-            let bytes = inflate::inflate(encoding, body, settings.request_bytes_max)?;
-            permit.grow_to(bytes.len())?;
+            let bytes =
+                inflate::inflate(encoding, body, settings.request_bytes_max, |held| permit.grow_to(held))?;
             let limits = Limits::from(&*settings);
             let (bytes, points) = match format {
                 Format::Protobuf => (bytes, 0),

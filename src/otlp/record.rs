@@ -156,6 +156,8 @@ pub struct Record {
     pub received_at: u64,
     /// Its frame's sequence number in the WAL of the node that took it.
     pub seq: u64,
+    /// Bytes of its origin that it is charged with: the records of one origin share it.
+    pub share: usize,
 }
 
 impl Record {
@@ -168,7 +170,7 @@ impl Record {
     /// As [`Self::new`], with the part of the hash that all records of `origin` share.
     pub fn seeded(body: Body, origin: Arc<Origin>, seed: &Seed, received_at: u64, seq: u64) -> Self {
         let hash = hash(&body, seed);
-        Self { body, origin, hash, received_at, seq }
+        Self { body, origin, hash, received_at, seq, share: 0 }
     }
 
     /// The trace it belongs to; all zeros for a checkpoint and for a log record outside any trace.

@@ -227,7 +227,10 @@ impl Scan<'_> {
                 shared += inner.len() as u64;
             }
             let Field::Message(child) = field else { continue };
-            self.count(child, inner)?;
+            // A pair counts once, with its value.
+            if (message, child) != (Message::KeyValue, Message::AnyValue) {
+                self.count(child, inner)?;
+            }
             scopes += u64::from(matches!(child, Message::ScopeEntry(_)));
             let below = any_depth + u32::from(child == Message::AnyValue);
             if is_deep(child, below, depth) {
@@ -340,18 +343,33 @@ pub(super) fn names_other(bytes: &[u8], resource: u32, attributes: u32, tenant: 
     false
 }
 
+/// True when `eai.tenant_id` is there and is anything but one string that is the tenant.
 fn names_other_attribute(bytes: &[u8], attributes: u32, tenant: &str) -> bool {
     let mut reader = Reader(bytes);
     while let Ok(Some((number, value))) = reader.next() {
         let Value::Bytes(pair) = value else { continue };
         if number == attributes
             && last_bytes(pair, 1) == Some(b"eai.tenant_id")
-            && last_bytes(pair, 2).and_then(|v| last_bytes(v, 1)).is_some_and(|v| v != tenant.as_bytes())
+            && only(pair, 2).and_then(|value| only(value, 1)) != Some(tenant.as_bytes())
         {
             return true;
         }
     }
     false
+}
+
+/// The field, where it is there once; among the members of a value, where no other is there.
+fn only(bytes: &[u8], wanted: u32) -> Option<&[u8]> {
+    let mut found = None;
+    let mut reader = Reader(bytes);
+    while let Ok(Some((number, value))) = reader.next() {
+        match value {
+            Value::Bytes(inner) if number == wanted && found.is_none() => found = Some(inner),
+            _ if number == wanted || wanted == 1 => return None,
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The last occurrence of a length-delimited field; protobuf lets it win.

@@ -128,6 +128,8 @@ impl Hot {
 
     /// Forgets records of frames up to `seq`; their traces wait for their derivation.
     fn flushed(&mut self, seq: u64, now: Duration) {
+        // What they tie together must be known when they are derived.
+        let _ = self.linked();
         let Self { records, hashes, bytes, pending, .. } = self;
         records.retain(|trace, of_trace| {
             of_trace.retain(|r| {
@@ -190,7 +192,7 @@ fn size(record: &Record) -> usize {
         Body::Log(log) => log.encoded_len(),
         Body::Checkpoint(c) => c.state.as_ref().map_or(0, |s| s.to_string().len()),
     };
-    content + RECORD_OVERHEAD_BYTES
+    content + record.share + RECORD_OVERHEAD_BYTES
 }
 
 impl View {

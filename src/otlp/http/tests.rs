@@ -150,6 +150,8 @@ async fn a_refusal_has_another_code_or_no_status_body() {
         (400, post("/v1/traces", &[JS], "nonsense")),
         (400, post("/v1/traces", &[PB, ("content-encoding", "gzip")], gzip(b"x")[..10].to_vec())),
         (413, post("/v1/traces", &[PB], big.clone())),
+        // Said in advance: nothing of the body is waited for.
+        (413, post("/v1/traces", &[PB, ("content-length", "1073741824")], Vec::new())),
         (413, post("/v1/traces", &[PB, ("content-encoding", "gzip")], gzip(&big))),
         (413, post("/v1/traces", &[PB], request(6).encode_to_vec())),
         (415, post("/v1/traces", &[("content-type", "text/plain")], "")),

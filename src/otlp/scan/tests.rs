@@ -84,6 +84,18 @@ fn a_span_of_another_tenant_is_kept() {
     assert_eq!(kept, request(vec![own.clone()]));
     assert_eq!((counts.rejected, counts.foreign), (1, 1));
 
+    // Anything but one plain string is as good as another tenant.
+    let twice = AnyValue { value: Some(Any::StringValue("default".into())) };
+    let mut bytes = twice.encode_to_vec();
+    bytes.extend(AnyValue { value: Some(Any::StringValue("other".into())) }.encode_to_vec());
+    for value in [Some(AnyValue { value: Some(Any::BytesValue(b"default".to_vec())) }), None] {
+        let mut odd = own.clone();
+        odd.attributes.retain(|a| a.key != "eai.tenant_id");
+        odd.attributes.push(KeyValue { key: "eai.tenant_id".into(), value, ..KeyValue::default() });
+        assert_eq!(admit_traces(&request(vec![odd])).1.foreign, 1);
+    }
+    assert_eq!(only(&bytes, 1), None);
+
     let mut whole = request(vec![own]);
     let attributes = vec![pair("eai.tenant_id", text("other"))];
     whole.resource_spans[0].resource = Some(Resource { attributes, ..Resource::default() });
