@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     genai::operation::{Operation, Rule},
-    otlp::record::{RecordHash, SpanId, TraceId},
+    otlp::record::{Record, RecordHash, SpanId, TraceId},
 };
 
 /// Longest run id that is taken, in bytes.
@@ -62,9 +62,14 @@ pub(super) fn keys_of(node: &Node, keys: &mut BTreeSet<String>) {
         // The run reaches into the records outside any trace, which are looked up under the all-zero id.
         keys.extend([trace_key(node.trace)]);
     }
-    keys.extend(run_keys(&node.op));
-    keys.extend(node.op.identity.ties.iter().map(|tie| format!("tie:{tie}")));
-    keys.extend(links(node).map(trace_key));
+    keys_of_version(&node.record, &node.op, keys);
+}
+
+/// What one version of a span says of that, elected or not.
+pub(super) fn keys_of_version(record: &Record, op: &Operation, keys: &mut BTreeSet<String>) {
+    keys.extend(run_keys(op));
+    keys.extend(op.identity.ties.iter().map(|tie| format!("tie:{tie}")));
+    keys.extend(links(record, op).map(trace_key));
 }
 
 /// The keys of the run ids of an operation.
@@ -113,8 +118,8 @@ fn names(op: &Operation) -> impl Iterator<Item = (Rule, &str)> {
 }
 
 /// Traces that a node of a linking producer points to.
-fn links(node: &Node) -> impl Iterator<Item = TraceId> {
-    let links = node.record.as_span().filter(|_| node.op.identity.links_join).map(|span| span.links.iter());
+fn links<'a>(record: &'a Record, op: &Operation) -> impl Iterator<Item = TraceId> + use<'a> {
+    let links = record.as_span().filter(|_| op.identity.links_join).map(|span| span.links.iter());
     links.into_iter().flatten().map(|link| TraceId::from_slice(&link.trace_id)).filter(|t| t.is_valid())
 }
 
@@ -134,7 +139,7 @@ fn clusters(forest: &Forest) -> Vec<Vec<usize>> {
     }
     let mut sets = Sets::new(numbers.len());
     for (number, node) in forest.nodes.iter().enumerate() {
-        for target in links(node) {
+        for target in links(&node.record, &node.op) {
             if let Some(target) = numbers.get(&Unit::Trace(target)).filter(|target| linking[**target]) {
                 sets.join(unit_of[number], *target);
             }

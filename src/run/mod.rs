@@ -99,12 +99,9 @@ fn join_keys_with(records: &[Arc<Record>], meaning: &Meaning) -> BTreeSet<String
     for node in forest.nodes.iter() {
         identity::keys_of(node, &mut keys);
     }
-    // The keys of a set are never fewer than those of its parts: versions that were not elected count too, and so does
-    // what a log record will say once its span is there.
-    let mut others: Vec<_> = elected.spans.into_iter().flat_map(|versions| versions.others).collect();
-    if !others.is_empty() {
-        others.extend(elected.logs.iter().cloned());
-        keys.extend(join_keys_with(&others, meaning));
+    // The keys of a set are never fewer than those of its parts: versions that were not elected count too.
+    for other in elected.spans.iter().flat_map(|versions| &versions.others) {
+        identity::keys_of_version(other, &(meaning.span)(other, &[]), &mut keys);
     }
     for log in forest.loose_logs.iter().filter(|log| log.trace_id().is_valid()) {
         keys.extend(identity::run_keys(&(meaning.span)(&stand_in(log), &[log])));

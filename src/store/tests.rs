@@ -165,6 +165,39 @@ fn a_late_span_is_hidden_or_makes_a_second_run() {
     crash(&store);
 }
 
+/// Scenario: a run's second trace arrives and is flushed before anyone asks, long after the first was derived.
+/// Guarantee: the run that is derived then holds both, and holds them after a restart.
+#[test]
+fn a_second_trace_replaces_the_first_of_its_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (clock, tenant) = (clock(), TenantId::embedded());
+    let of_run = |t: u8| {
+        let mut span = span(t, 2);
+        let value = Some(AnyValue { value: Some(Any::StringValue("r".into())) });
+        span.attributes.push(KeyValue { key: "eai.run_id".into(), value, ..KeyValue::default() });
+        span.parent_span_id.clear();
+        span
+    };
+    let steps = |store: &Store| {
+        let Some(Found::Run(run)) = store.run(&tenant, "r").unwrap() else { panic!("no run") };
+        let page = store.runs(&tenant, &RunFilter::default(), None, 10).unwrap();
+        assert_eq!(page.items.len(), 1);
+        (run.steps.len(), page.items[0].trace_ids.len())
+    };
+    let store = open(dir.path(), &clock).unwrap();
+    send(&store, &[of_run(1)]);
+    store.settle_and_flush().unwrap();
+    send(&store, &[of_run(2)]);
+    store.settle_and_flush().unwrap();
+    assert_eq!(steps(&store), (2, 2));
+    assert_eq!(rows(&store, schema::Table::RunSteps).len(), 2);
+    crash(&store);
+    drop(store);
+    let store = open(dir.path(), &clock).unwrap();
+    assert_eq!(steps(&store), (2, 2), "after a restart");
+    crash(&store);
+}
+
 /// Scenario: replaced files are older than `file_keep`.
 /// Guarantee: vacuum deletes them, and nothing that a table still names.
 #[test]

@@ -221,3 +221,16 @@ proptest! {
         prop_assert_eq!(runs([sent()]), runs([sent()]));
     }
 }
+
+/// Thousands of versions of one span: each is read once, whatever their number.
+#[test]
+fn many_versions_of_a_span_end_the_process_or_take_for_ever() {
+    let begun = Instant::now();
+    let version = |n: u64| {
+        span(1, 0, "chat", json!({"gen_ai.operation.name": "chat", "eai.run_id": "r", "n": n})).done()
+    };
+    let records: Vec<_> = (0..5000).map(version).collect();
+    assert!(crate::run::join_keys(&records).contains("run:r"));
+    assert_eq!(only(runs_of(&records)).steps.len(), 1);
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+}
