@@ -75,6 +75,11 @@ impl Node {
         }
     }
 
+    /// The agent's name, else the span's.
+    pub(super) fn agent(&self) -> &str {
+        self.op.agent_name.as_deref().unwrap_or_else(|| self.name())
+    }
+
     /// The span's flags; 0 for a log record.
     pub(super) fn flags(&self) -> u32 {
         self.record.as_span().map_or(0, |span| span.flags)
@@ -232,7 +237,7 @@ impl Forest {
         if node.op.kind != Kind::Agent || above.len() >= AGENT_PATH_MAX {
             return Arc::clone(above);
         }
-        let name = node.op.agent_name.as_deref().unwrap_or_else(|| node.name());
+        let name = node.agent();
         // Two instrumentations of one agent nest two spans of one name.
         if name.is_empty() || above.last().is_some_and(|last| last == name) {
             return Arc::clone(above);

@@ -10,7 +10,7 @@ use super::{
     digest::Receipts,
     duplicates::{self, Duplicates},
     elect::{Elected, Receipt, Versions},
-    forest::Forest,
+    forest::{Forest, Node},
     identity::{self, Group, Name},
     messages::Messages,
     model::{Run, Step},
@@ -306,9 +306,11 @@ fn is_tool(step: &Step) -> bool {
 }
 
 fn agents(forest: &Forest, nodes: &[usize]) -> Vec<String> {
-    let nodes =
-        nodes.iter().map(|n| &forest.nodes[*n]).filter(|node| node.op.kind == Kind::Agent || node.is_log);
-    in_order(nodes.filter_map(|node| node.op.agent_name.clone()))
+    let named = |node: &Node| match node.op.kind {
+        Kind::Agent => Some(node.agent().to_owned()),
+        _ => node.op.agent_name.clone().filter(|_| node.is_log),
+    };
+    in_order(nodes.iter().filter_map(|n| named(&forest.nodes[*n])))
 }
 
 /// Each value once, where it first stands.

@@ -14,6 +14,7 @@
 mod captures;
 mod cli;
 mod crash;
+mod golden;
 mod harness;
 mod tables;
 mod tidy;

@@ -67,6 +67,15 @@ fn the_last_of_several_sessions_wins() {
     assert_eq!(run([root("a"), chat(2, "b")]).conversation.as_deref(), Some("a"));
 }
 
+/// A resource's session counts where the spans have none; a browser's own does not outweigh theirs.
+#[test]
+fn the_session_of_a_resource_is_lost_or_wins() {
+    let chat = |attributes: Value| span(1, 0, "chat", attributes).resource(json!({"session.id": "r"}));
+    assert_eq!(run([chat(json!({"gen_ai.operation.name": "chat"}))]).conversation.as_deref(), Some("r"));
+    let own = json!({"gen_ai.operation.name": "chat", "session.id": "s"});
+    assert_eq!(run([chat(own)]).conversation.as_deref(), Some("s"));
+}
+
 /// What looks like a session and is none: LangSmith's project, an MCP connection.
 #[test]
 fn a_project_or_a_connection_is_taken_for_a_conversation() {
