@@ -77,6 +77,8 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/v1/server", get(server));
     #[cfg(feature = "sql")]
     let router = router.route("/v1/sql", axum::routing::post(sql::post));
+    #[cfg(not(feature = "sql"))]
+    let router = router.route("/v1/sql", axum::routing::post(|| async { Problem::new(Code::WithoutSql) }));
     router
         .route("/metrics", get(metrics))
         .route("/readyz", get(ready))

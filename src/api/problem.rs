@@ -30,6 +30,7 @@ pub enum Code {
     BodyTooLarge,
     Unavailable,
     Internal,
+    WithoutSql,
 }
 
 impl Code {
@@ -93,6 +94,12 @@ impl Code {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "The server cannot take this now; try again.",
                 "Le serveur ne peut pas traiter cette requête pour le moment ; réessayez.",
+            ),
+            Self::WithoutSql => (
+                "without_sql",
+                StatusCode::NOT_IMPLEMENTED,
+                "This program was built without SQL; build it with its default features.",
+                "Ce programme a été compilé sans SQL ; compilez-le avec ses options par défaut.",
             ),
             Self::Internal => (
                 "internal",

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::json::ArrayWriter;
-use axum::{Json, extract::State};
+use axum::{
+    Json,
+    extract::{State, rejection::JsonRejection},
+};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     Api, ContentReader,
@@ -13,9 +15,6 @@ use super::{
     runs::blocking,
 };
 use crate::store::sql::Error;
-
-/// Rows of one answer; more are cut, and the answer says so.
-const ROWS_MAX: usize = 10_000;
 
 /// The body of a query.
 #[derive(Debug, Deserialize)]
@@ -28,29 +27,14 @@ pub(super) struct Query {
 pub(super) async fn post(
     ContentReader(access): ContentReader,
     State(api): State<Arc<Api>>,
-    Json(query): Json<Query>,
+    query: Result<Json<Query>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
+    let Json(query) = query.map_err(|error| Problem::because(Code::InvalidBody, error.body_text()))?;
     let store = api.store.clone();
     let relations = blocking(move || Ok(store.relations(&access.tenant)?)).await?;
-    let answer = api.sql.collect(relations, &query.query, ROWS_MAX + 1).await;
-    let (schema, batches) = answer.map_err(|error| match error {
+    let answer = api.sql.rows(relations, &query.query).await;
+    answer.map(Json).map_err(|error| match error {
         Error::Failed(_) => Problem::because(Code::Internal, error),
         error => Problem::because(Code::InvalidBody, error),
-    })?;
-    let internal = |error: &dyn std::fmt::Display| Problem::because(Code::Internal, error.to_string());
-    let mut writer = ArrayWriter::new(Vec::new());
-    for batch in &batches {
-        writer.write(batch).map_err(|e| internal(&e))?;
-    }
-    writer.finish().map_err(|e| internal(&e))?;
-    let bytes = writer.into_inner();
-    let mut rows: Vec<Value> = if bytes.is_empty() {
-        Vec::new()
-    } else {
-        serde_json::from_slice(&bytes).map_err(|e| internal(&e))?
-    };
-    let truncated = rows.len() > ROWS_MAX;
-    rows.truncate(ROWS_MAX);
-    let columns: Vec<&String> = schema.fields().iter().map(|f| f.name()).collect();
-    Ok(Json(json!({"columns": columns, "rows": rows, "truncated": truncated})))
+    })
 }

@@ -38,6 +38,9 @@ pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failu
         "ok  environment: {}",
         if loaded.variables.is_empty() { "sets nothing".into() } else { loaded.variables.join(", ") }
     )?;
+    for variable in &loaded.ignored {
+        writeln!(out, "??  {}: names no option, and is ignored", clean(variable))?;
+    }
     let keys = Keys::new(&config.access)?;
     writeln!(out, "ok  access.keys: {} keys, hashes and tenants are valid", config.access.keys.len())?;
     for (flag, address) in crate::server::flags(&config.listen) {

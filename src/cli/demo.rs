@@ -4,6 +4,7 @@ use std::{
     io::Write,
     net::{SocketAddr, TcpListener},
     path::PathBuf,
+    time::{Duration, Instant},
 };
 
 use clap::Args;
@@ -30,6 +31,8 @@ const TELEMETRY: &[&[u8]] = &[
     include_bytes!("../../examples/agent/004.traces.pb"),
     include_bytes!("../../examples/agent/005.traces.pb"),
 ];
+/// A run that has not settled by then is shown as it is.
+const SETTLE_MAX: Duration = Duration::from_secs(20);
 /// The trace that they are of: its id finds the run, whatever the run is called.
 const TRACE: &str = "c552826261261fbccbece4577c4cfa62";
 
@@ -54,14 +57,10 @@ pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failu
         let sent = tokio::task::spawn_blocking(move || send_and_read(&at)).await;
         let document =
             sent.map_err(|error| Failure::new(exit::INTERNAL, format!("the sender ended early: {error}")))??;
-        writeln!(
-            out,
-            "\nsent {} export requests of a real agent over OTLP/HTTP; its run:\n",
-            TELEMETRY.len()
-        )?;
+        writeln!(out, "\nsent {} export requests of a real agent; its run:\n", TELEMETRY.len())?;
         show(&document, out)?;
         let (data, id) = (arguments.data.display(), super::text::member(&document, "run_id"));
-        writeln!(out, "\nnext: spanreel replay {id} --data {data}")?;
+        writeln!(out, "\nnext: spanreel replay {id}\n      --data {data}   (target/debug/spanreel where it is not installed)")?;
         if arguments.once {
             server.run_until(std::future::ready(())).await?;
             return Ok(exit::DONE);
@@ -93,5 +92,14 @@ fn send_and_read(at: &Addresses) -> Result<Value, Failure> {
         let sent = request.content_type("application/x-protobuf").send(*body);
         let _ = sent.map_err(|error| Failure::new(exit::UNREACHABLE, format!("sending failed: {error}")))?;
     }
-    Remote::new(&format!("http://{}", at.api), None)?.replay(TRACE)
+    let api = Remote::new(&format!("http://{}", at.api), None)?;
+    // The verdict is final when the run has settled, some seconds after its root.
+    let begun = Instant::now();
+    loop {
+        let document = api.replay(TRACE)?;
+        if document.get("status").and_then(Value::as_str) != Some("running") || begun.elapsed() > SETTLE_MAX {
+            return Ok(document);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }

@@ -8,7 +8,11 @@ use std::{
 use clap::{Args, Subcommand};
 
 use super::{Failure, failure::exit};
-use crate::access::key_hash;
+use crate::{
+    access::key_hash,
+    config::access::{KeyEntry, Role},
+    tenant::TenantId,
+};
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -18,22 +22,35 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a random key; it is shown once
-    New,
+    /// Make a random key, shown once, and the entry of `access.keys` for it
+    New {
+        /// A name for people
+        #[arg(long, default_value = "my-key")]
+        name: String,
+        /// The tenant whose records it writes and reads
+        #[arg(long, default_value = "default")]
+        tenant: TenantId,
+        /// What it may do: writer, developer, auditor or admin
+        #[arg(long, default_value = "developer", value_parser = role)]
+        role: Role,
+    },
     /// The hash of the key on standard input
     Hash,
 }
 
 pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failure> {
     match arguments.command {
-        Command::New => {
+        Command::New { name, tenant, role } => {
             let mut random = [0; 32];
             let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random));
             read.map_err(|error| {
                 Failure::new(exit::INTERNAL, format!("no random bytes from the system: {error}"))
             })?;
             let key = format!("sr_{}", hex::encode(random));
-            writeln!(out, "key:  {key}\nhash: {}", key_hash(&key))?;
+            let entry = KeyEntry { name, hash: key_hash(&key), tenant: tenant.as_str().to_owned(), role };
+            let entry = serde_json::json!({ "access": { "keys": [entry] } });
+            writeln!(out, "key: {key}\n\n# for the configuration; JSON is YAML")?;
+            super::write_json(out, &entry)?;
         }
         Command::Hash => {
             let mut key = String::new();
@@ -45,4 +62,8 @@ pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failu
         }
     }
     Ok(exit::DONE)
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }

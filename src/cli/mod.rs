@@ -10,6 +10,7 @@ mod replay;
 mod runs;
 mod serve;
 mod source;
+mod sql;
 mod steps;
 mod text;
 mod tree;
@@ -50,6 +51,8 @@ enum Command {
     Replay(replay::Arguments),
     /// Give back what was received, or the steps
     Export(export::Arguments),
+    /// Ask the tables in SQL
+    Sql(sql::Arguments),
     /// Check a configuration, and say what was checked
     CheckConfig(check_config::Arguments),
     /// Make keys for the configuration
@@ -75,6 +78,7 @@ pub fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Tree(arguments) => tree::run(arguments, out),
         Command::Replay(arguments) => replay::run(arguments, out),
         Command::Export(arguments) => export::run(arguments, out),
+        Command::Sql(arguments) => sql::run(arguments, out),
         Command::CheckConfig(arguments) => check_config::run(arguments, out),
         Command::Keys(arguments) => keys::run(arguments, out),
     }

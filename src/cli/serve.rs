@@ -50,7 +50,11 @@ pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failu
 impl Arguments {
     /// The configuration that holds: defaults, file, environment, flags; the later wins.
     fn load(self) -> Result<Config, Failure> {
-        let mut config = Config::load(self.config.as_deref(), std::env::vars())?.config;
+        let loaded = Config::load(self.config.as_deref(), std::env::vars())?;
+        for variable in &loaded.ignored {
+            tracing::warn!(variable, "names no option, and is ignored");
+        }
+        let mut config = loaded.config;
         let set = |option: &mut SocketAddr, flag: Option<SocketAddr>| *option = flag.unwrap_or(*option);
         set(&mut config.listen.otlp_grpc, self.listen_otlp_grpc);
         set(&mut config.listen.otlp_http, self.listen_otlp_http);

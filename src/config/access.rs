@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Keys that are let in; `spanreel keys new` prints an entry.
+    /// Keys that are let in; `spanreel keys new --name N --tenant T --role R` prints an entry. Roles: writer sends
+    /// telemetry and reads nothing, developer sends and reads, auditor reads what runs did and no content, admin all.
+    /// keys: [{name: collector, hash: "64 hex digits", tenant: acme, role: writer}]
     pub keys: Vec<KeyEntry>,
 }
 

@@ -107,6 +107,8 @@ pub struct Loaded {
     pub config: Config,
     /// Names of the variables that set an option.
     pub variables: Vec<String>,
+    /// Names of variables that begin as those of options do, and name none.
+    pub ignored: Vec<String>,
 }
 
 impl Config {
@@ -125,9 +127,20 @@ impl Config {
         let mut tree = serde_json::to_value(&config)?;
         let mut options = Vec::new();
         leaves(&tree, &mut Vec::new(), &mut options);
-        let mut laid = Vec::new();
+        let (mut laid, mut ignored) = (Vec::new(), Vec::new());
+        let sections: Vec<String> = options
+            .iter()
+            .filter_map(|path| path.split_last())
+            .filter(|(_, above)| !above.is_empty())
+            .map(|(_, above)| variable_of(above) + "_")
+            .collect();
         for (variable, text) in variables {
-            let Some(path) = options.iter().find(|path| variable_of(path) == variable) else { continue };
+            let Some(path) = options.iter().find(|path| variable_of(path) == variable) else {
+                if sections.iter().any(|section| variable.starts_with(section)) {
+                    ignored.push(variable);
+                }
+                continue;
+            };
             let invalid = |problem: String| Error::Variable { variable: variable.clone(), problem };
             let value = scalar(&text);
             let trial = with(&tree, path, value);
@@ -145,7 +158,8 @@ impl Config {
             laid.push(variable);
         }
         laid.sort();
-        Ok(Loaded { config: serde_json::from_value(tree)?, variables: laid })
+        ignored.sort();
+        Ok(Loaded { config: serde_json::from_value(tree)?, variables: laid, ignored })
     }
 
     fn read(path: &Path) -> Result<Self, Error> {

@@ -85,6 +85,25 @@ impl Source for Local {
         Ok(document::tree(&*self.find(id)?))
     }
 
+    #[cfg(feature = "sql")]
+    fn sql(&self, query: &str) -> Result<Value, Failure> {
+        use crate::store::sql::{Engine, Error, Limits};
+        let failed = |error: Error| {
+            let code = if matches!(error, Error::Refused(_)) { exit::USAGE } else { exit::INTERNAL };
+            Failure::new(code, error.to_string())
+        };
+        let engine = Engine::new(Limits::default()).map_err(failed)?;
+        let relations = self.store.relations(&self.tenant)?;
+        let runtime = tokio::runtime::Runtime::new()?;
+        runtime.block_on(engine.rows(relations, query)).map_err(failed)
+    }
+
+    #[cfg(not(feature = "sql"))]
+    fn sql(&self, _: &str) -> Result<Value, Failure> {
+        let said = "this program was built without SQL; build it with its default features";
+        Err(Failure::new(exit::USAGE, said))
+    }
+
     fn otlp(&self, selection: &Selection) -> Result<String, Failure> {
         let records = match selection {
             Selection::All => self.store.all_records(&self.tenant)?,

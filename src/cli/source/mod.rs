@@ -48,6 +48,8 @@ pub(crate) trait Source {
     fn tree(&self, id: &str) -> Result<Value, Failure>;
     /// OTLP/JSON, one request a line.
     fn otlp(&self, selection: &Selection) -> Result<String, Failure>;
+    /// `{columns, rows, truncated}` of a read-only query.
+    fn sql(&self, query: &str) -> Result<Value, Failure>;
 }
 
 impl Place {
@@ -64,6 +66,10 @@ impl Place {
         }
         match Local::open(self)? {
             Opened::Folder(local) => Ok(Box::new(local)),
+            Opened::Held(_) if self.tenant != "default" => Err(Failure::new(
+                exit::USAGE,
+                "a server holds this folder; it takes the tenant from --key, not from --tenant",
+            )),
             Opened::Held(api) => Ok(Box::new(Remote::new(&format!("http://{api}"), self.key.clone())?)),
         }
     }

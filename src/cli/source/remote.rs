@@ -43,15 +43,22 @@ impl Remote {
             StatusCode::OK => Ok(Some(body)),
             StatusCode::NOT_FOUND if is_ours(&body) => Ok(None),
             StatusCode::NOT_FOUND => Err(self.not_ours()),
-            status => {
-                let problem: Value = serde_json::from_str(&body).unwrap_or_default();
-                let text =
-                    |at: &str| problem.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
-                let (message, reason) = (text("/error/message"), text("/error/details/reason"));
-                let said = format!("the server at {} answered {status}: {message} {reason}", self.url);
-                Err(Failure::new(exit::UNREACHABLE, super::super::text::clean(said.trim())))
-            }
+            status => Err(self.refused(status, &body)),
         }
+    }
+
+    fn refused(&self, status: StatusCode, body: &str) -> Failure {
+        let problem: Value = serde_json::from_str(body).unwrap_or_default();
+        let text = |at: &str| problem.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (message, reason) = (text("/error/message"), text("/error/details/reason"));
+        let remedy = match status {
+            StatusCode::UNAUTHORIZED => "; give a key with --key or SPANREEL_KEY",
+            StatusCode::FORBIDDEN => "; use a key of another role",
+            _ => "",
+        };
+        let said = format!("the server at {} answered {status}: {message} {reason}", self.url);
+        let code = if status == StatusCode::BAD_REQUEST { exit::USAGE } else { exit::UNREACHABLE };
+        Failure::new(code, super::super::text::clean(said.trim()) + remedy)
     }
 
     pub(crate) fn get_json(&self, path: &str) -> Result<Option<Value>, Failure> {
@@ -107,6 +114,22 @@ impl Source for Remote {
 
     fn tree(&self, id: &str) -> Result<Value, Failure> {
         self.of_run(id, "/tree")
+    }
+
+    fn sql(&self, query: &str) -> Result<Value, Failure> {
+        let mut request = self.agent.post(format!("{}/v1/sql", self.url));
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        let answer = request.send_json(serde_json::json!({ "query": query }));
+        let mut answer = answer.map_err(|error| self.unreachable(&error))?;
+        let status = answer.status();
+        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+        let body = body.map_err(|error| self.unreachable(&error))?;
+        if status != StatusCode::OK {
+            return Err(self.refused(status, &body));
+        }
+        serde_json::from_str(&body).map_err(|_| self.not_ours())
     }
 
     fn otlp(&self, selection: &Selection) -> Result<String, Failure> {

@@ -9,7 +9,7 @@ mod relations;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use arrow::{array::RecordBatch, datatypes::SchemaRef, json::ArrayWriter};
 use datafusion::{
     common::DataFusionError,
     execution::{
@@ -20,6 +20,10 @@ use datafusion::{
     },
     prelude::{DataFrame, ParquetReadOptions, SessionConfig, SessionContext, col, lit},
 };
+use serde_json::{Value, json};
+
+/// Rows of one answer in JSON; more are cut, and the answer says so.
+pub const ROWS_MAX: usize = 10_000;
 
 /// What a query may use.
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +143,30 @@ impl Engine {
         tokio::time::timeout(self.limits.query_time_max, run)
             .await
             .map_err(|_| Error::TooLong(self.limits.query_time_max))?
+    }
+
+    /// Runs `text` to its end, as JSON: `{columns, rows, truncated}`, a row an object. At most [`ROWS_MAX`] rows.
+    ///
+    /// # Errors
+    /// As [`Engine::collect`].
+    pub async fn rows(&self, relations: Vec<Relation>, text: &str) -> Result<Value, Error> {
+        let (schema, batches) = self.collect(relations, text, ROWS_MAX + 1).await?;
+        let failed = |error: &dyn std::fmt::Display| Error::Failed(error.to_string());
+        let mut writer = ArrayWriter::new(Vec::new());
+        for batch in &batches {
+            writer.write(batch).map_err(|e| failed(&e))?;
+        }
+        writer.finish().map_err(|e| failed(&e))?;
+        let bytes = writer.into_inner();
+        let mut rows: Vec<Value> = if bytes.is_empty() {
+            Vec::new()
+        } else {
+            serde_json::from_slice(&bytes).map_err(|e| failed(&e))?
+        };
+        let truncated = rows.len() > ROWS_MAX;
+        rows.truncate(ROWS_MAX);
+        let columns: Vec<&String> = schema.fields().iter().map(|f| f.name()).collect();
+        Ok(json!({"columns": columns, "rows": rows, "truncated": truncated}))
     }
 
     async fn session(&self, relations: Vec<Relation>) -> Result<SessionContext, Error> {
