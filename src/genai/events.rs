@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     attrs::{Attrs, to_json},
-    message::{Content, ContentState, Message, Part},
+    message::{Content, ContentState, Messages, Part},
     operation::Issue,
     parse,
 };
@@ -31,9 +31,9 @@ pub struct Event {
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     /// Messages before the answer.
-    pub input: Content<Vec<Message>>,
+    pub input: Content<Messages>,
     /// The answer: one message a choice.
-    pub output: Content<Vec<Message>>,
+    pub output: Content<Messages>,
     /// System instructions of the details events.
     pub system: Content<Vec<Part>>,
 }
@@ -134,7 +134,7 @@ pub fn read(events: &[Event], issues: &mut Vec<Issue>) -> Told {
 }
 
 /// Takes `other` when `content` is missing, or is less than whole and `other` is whole.
-pub fn prefer(content: &mut Content<Vec<Message>>, other: Content<Vec<Message>>) {
+pub fn prefer(content: &mut Content<Messages>, other: Content<Messages>) {
     let damaged = content.state != ContentState::Captured && other.state == ContentState::Captured;
     let says_more = !other.value.is_empty() || content.state == ContentState::NotCaptured;
     if content.value.is_empty() && says_more || damaged && !other.value.is_empty() {
@@ -143,8 +143,8 @@ pub fn prefer(content: &mut Content<Vec<Message>>, other: Content<Vec<Message>>)
 }
 
 /// Takes `other` when it tells more: more messages, or more calls with an id (`dialects.md` B1).
-pub fn prefer_richer(content: &mut Content<Vec<Message>>, other: Content<Vec<Message>>) {
-    let wealth = |content: &Content<Vec<Message>>| {
+pub fn prefer_richer(content: &mut Content<Messages>, other: Content<Messages>) {
+    let wealth = |content: &Content<Messages>| {
         let calls = content.value.iter().flat_map(|m| &m.parts).filter(|p| {
             matches!(p, Part::ToolCall { id: Some(_), .. } | Part::ToolCallResponse { id: Some(_), .. })
         });
@@ -198,20 +198,14 @@ fn read_carrier<'a>(events: impl Iterator<Item = &'a Event>, issues: &mut Vec<Is
     details
 }
 
-fn append_text(
-    side: &mut Content<Vec<Message>>,
-    event: &Event,
-    key: &str,
-    role: &str,
-    issues: &mut Vec<Issue>,
-) {
+fn append_text(side: &mut Content<Messages>, event: &Event, key: &str, role: &str, issues: &mut Vec<Issue>) {
     if let Some(value) = event.attrs.get(key) {
         join(side, parse::messages(value, role, issues));
     }
 }
 
 /// The message that one message event is. Body and attributes are read alike: some SDKs flatten one into the other.
-fn append(side: &mut Content<Vec<Message>>, event: &Event, role: &str, issues: &mut Vec<Issue>) {
+fn append(side: &mut Content<Messages>, event: &Event, role: &str, issues: &mut Vec<Issue>) {
     let mut object = match &event.body {
         Value::Object(body) => body.clone(),
         Value::String(text) => match super::state::open(&event.body).value {
@@ -246,7 +240,7 @@ fn append(side: &mut Content<Vec<Message>>, event: &Event, role: &str, issues: &
     join(side, parse::messages(&Value::Object(object), role, issues));
 }
 
-fn join(side: &mut Content<Vec<Message>>, more: Content<Vec<Message>>) {
+fn join(side: &mut Content<Messages>, more: Content<Messages>) {
     if more.value.is_empty() {
         return;
     }

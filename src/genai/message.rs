@@ -3,6 +3,8 @@
 //! Shapes and names are those of the OTel GenAI message schema, so a message serializes to what the
 //! convention's `gen_ai.input.messages` would hold.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -92,21 +94,6 @@ impl Part {
 }
 
 impl Message {
-    /// What names the message by content: BLAKE3 over role, name and parts as JSON with sorted keys.
-    ///
-    /// `finish_reason` is left out: a history repeats a message without it.
-    pub fn hash(&self) -> [u8; 32] {
-        let parts = serde_json::to_value(&self.parts).unwrap_or_default();
-        let mut hasher = blake3::Hasher::new();
-        let mut text = String::new();
-        for value in [Value::from(self.role.as_str()), Value::from(self.name.as_deref()), parts] {
-            write_canonical(&value, &mut text);
-            text.push('\n');
-        }
-        let _ = hasher.update(text.as_bytes());
-        *hasher.finalize().as_bytes()
-    }
-
     /// The text of its text parts, joined.
     pub fn text(&self) -> String {
         self.parts
@@ -115,6 +102,9 @@ impl Message {
             .collect()
     }
 }
+
+/// Messages, shared: a history that every call repeats is read and held once.
+pub type Messages = Vec<Arc<Message>>;
 
 /// What is known of one side (input or output) of an operation (`dialects.md` section D).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -150,32 +140,5 @@ impl<T> Content<T> {
     /// A value that was recorded whole.
     pub fn captured(value: T) -> Self {
         Self { value, state: ContentState::Captured }
-    }
-}
-
-/// JSON without white space, object keys sorted. The depth is bounded by the parser that made the value.
-fn write_canonical(value: &Value, out: &mut String) {
-    match value {
-        Value::Array(items) => {
-            out.push('[');
-            for item in items {
-                write_canonical(item, out);
-                out.push(',');
-            }
-            out.push(']');
-        }
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by(|a, b| a.0.cmp(b.0));
-            out.push('{');
-            for (key, member) in members {
-                out.push_str(&Value::from(key.as_str()).to_string());
-                out.push(':');
-                write_canonical(member, out);
-                out.push(',');
-            }
-            out.push('}');
-        }
-        scalar => out.push_str(&scalar.to_string()),
     }
 }

@@ -17,6 +17,8 @@ mod status;
 mod tests;
 pub mod usage;
 
+use std::{cell::RefCell, sync::Arc};
+
 use crate::otlp::record::Record;
 use attrs::Attrs;
 use operation::{Kind, Operation};
@@ -25,6 +27,11 @@ use operation::{Kind, Operation};
 ///
 /// The logs may come in any order; the result does not depend on it. Never panics; what is odd is in `issues`.
 pub fn normalize_span(span: &Record, logs: &[&Record]) -> Operation {
+    normalize_span_seen(span, logs, &RefCell::default())
+}
+
+/// As [`normalize_span`], with the messages that were read in other spans of the same set: reading them again is spared.
+pub fn normalize_span_seen(span: &Record, logs: &[&Record], seen: &RefCell<parse::Seen>) -> Operation {
     let mut operation = Operation::default();
     let Some(body) = span.as_span() else { return operation };
     let attrs = Attrs::new(&body.attributes);
@@ -35,6 +42,7 @@ pub fn normalize_span(span: &Record, logs: &[&Record]) -> Operation {
         events: &events,
         log: None,
         scope: span.origin.scope_name(),
+        seen,
     };
     let metadata = metadata::Metadata::read(&attrs);
     operation.identity = identity(span, &attrs, &metadata);
@@ -71,6 +79,7 @@ pub fn normalize_log(log: &Record) -> Option<Operation> {
         attrs: &event.attrs,
         events: std::slice::from_ref(&event),
         log: Some(&event),
+        seen: &RefCell::default(),
         scope: log.origin.scope_name(),
     };
     read(&facts, &mut operation);
@@ -117,7 +126,7 @@ fn identity(record: &Record, attrs: &Attrs, metadata: &metadata::Metadata) -> op
 fn mark_cut(operation: &mut Operation, length: usize) {
     use message::{ContentState, Part};
     let cut = |text: &str| text.len() >= length && text.chars().count() == length;
-    let texts = |messages: &[message::Message]| {
+    let texts = |messages: &[Arc<message::Message>]| {
         let parts = messages.iter().flat_map(|m| &m.parts);
         parts.into_iter().any(|p| match p {
             Part::Text { content: Some(text), .. } | Part::Reasoning { content: Some(text), .. } => cut(text),
@@ -146,10 +155,10 @@ fn mark_cut(operation: &mut Operation, length: usize) {
 /// The rules that hold whatever the dialect: system messages are told once, containers' usage is a sum.
 fn settle(operation: &mut Operation) {
     let mut system = Vec::new();
-    operation.input.value.retain_mut(|m| {
+    operation.input.value.retain(|m| {
         let is_system = m.role == "system";
         if is_system {
-            system.append(&mut m.parts);
+            system.extend(m.parts.iter().cloned());
         }
         !is_system
     });

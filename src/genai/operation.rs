@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::message::{Content, ContentState, Message, Part};
+use super::message::{Content, ContentState, Messages, Part};
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -220,8 +220,8 @@ pub struct Operation {
     /// Tool definitions as sent, JSON opened.
     pub tool_definitions: Option<Value>,
     /// Input messages of a model call or an agent; system messages are moved to `system_instructions`.
-    pub input: Content<Vec<Message>>,
-    pub output: Content<Vec<Message>>,
+    pub input: Content<Messages>,
+    pub output: Content<Messages>,
     pub tool: Tool,
     pub retrieval_query: Option<String>,
     pub retrieval_documents: Option<Value>,

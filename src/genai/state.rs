@@ -1,12 +1,17 @@
 //! What can be trusted of a recorded value: markers of redaction, of cuts, and repair of cut JSON.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use serde_json::Value;
 
 use super::message::ContentState;
 
 const REDACTED: &[&str] =
     &["[REDACTED]", "<REDACTED>", "REDACTED", "redacted-by-litellm", "[Filtered]", "***"];
-const REDACTED_WITHIN: &[&str] = &["__REDACTED__", "[Scrubbed due to "];
+/// Searchers that are built once: every text of every message is looked through.
+static REDACTED_WITHIN: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| [Finder::new("__REDACTED__"), Finder::new("[Scrubbed due to ")]);
 const UNSERIALIZABLE: &[&str] =
     &["<not serializable>", "<not specified>", "[object Object]", "<circular reference>", "undefined"];
 const CUT_SUFFIXES: &[&str] = &["[truncated]", "<truncated>", "(truncated)", "[TRUNCATED]"];
@@ -28,7 +33,7 @@ pub fn open(value: &Value) -> Opened {
         return Opened { value: value.clone(), state: of_value(value), unparsable: false };
     };
     let plain = || Opened { value: value.clone(), state: of_text(text), unparsable: false };
-    if !text.trim_start().starts_with(['{', '[', '"']) {
+    if !is_json_like(text) {
         return plain();
     }
     match serde_json::from_str::<Value>(text) {
@@ -50,6 +55,11 @@ pub fn open(value: &Value) -> Opened {
     }
 }
 
+/// True when `text` may be JSON text of an object, an array or a string.
+pub fn is_json_like(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '[', '"'])
+}
+
 /// True when `text` is nothing but a marker that stands for what was withheld or could not be written.
 pub fn is_marker(text: &str) -> bool {
     let text = text.trim();
@@ -59,7 +69,7 @@ pub fn is_marker(text: &str) -> bool {
 /// The state that the markers in `text` tell.
 pub fn of_text(text: &str) -> ContentState {
     let trimmed = text.trim();
-    if REDACTED.contains(&trimmed) || REDACTED_WITHIN.iter().any(|m| trimmed.contains(m)) {
+    if REDACTED.contains(&trimmed) || REDACTED_WITHIN.iter().any(|m| m.find(trimmed.as_bytes()).is_some()) {
         ContentState::Redacted
     } else if UNSERIALIZABLE.contains(&trimmed) || trimmed.starts_with("Unable to serialize: ") {
         ContentState::Unserializable

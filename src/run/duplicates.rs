@@ -4,6 +4,7 @@
 //! time with the same model and output. A call inside a tool or a sub-agent is another call, however alike it looks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -354,7 +355,7 @@ fn same_model(a: &Node, b: &Node) -> bool {
 }
 
 /// What a model said, told so that two instrumentations tell it alike; `None` when nothing is known.
-fn said(output: &Content<Vec<Message>>) -> Option<String> {
+fn said(output: &Content<Vec<Arc<Message>>>) -> Option<String> {
     if output.state != ContentState::Captured {
         return None;
     }
@@ -389,7 +390,7 @@ fn completeness(node: &Node) -> impl Ord + use<> {
         Kind::ToolCall => (op.tool.arguments.state, op.tool.result.state),
         _ => (op.input.state, op.output.state),
     };
-    let parts = |messages: &[Message]| messages.iter().map(|m| m.parts.len()).sum::<usize>();
+    let parts = |messages: &[Arc<Message>]| messages.iter().map(|m| m.parts.len()).sum::<usize>();
     let extent = (parts(&op.output.value), parts(&op.input.value), op.retrieval_documents.is_some());
     let first = (node.depth, std::cmp::Reverse(node.position));
     (!node.is_log, worth(output) + worth(input), extent, first)

@@ -248,14 +248,14 @@ impl Forest {
 
 fn span_node(versions: &Versions, logs: &[&Record], meaning: &Meaning) -> Node {
     let record = &versions.elected;
-    let op = (meaning.span)(record, logs);
+    let op = meaning.of_span(record, logs);
     let (start, end, parent) = record.as_span().map_or((0, 0, SpanId::default()), |span| {
         (span.start_time_unix_nano, span.end_time_unix_nano, SpanId::from_slice(&span.parent_span_id))
     });
     let conflict = end != 0
         && versions.others.iter().any(|other| {
             other.as_span().is_some_and(|span| span.end_time_unix_nano != 0)
-                && differ(&op, &(meaning.span)(other, logs))
+                && differ(&op, &meaning.of_span(other, logs))
         });
     let receipts = versions.receipts().chain(logs.iter().map(|log| Receipt::of(log))).collect();
     Node {

@@ -15,22 +15,32 @@ use crate::genai::message::Message;
 pub(super) struct Messages {
     list: Vec<RunMessage>,
     by_hash: HashMap<[u8; 32], u32>,
+    /// By where a message lies, which is held as long: a history that was read once is hashed once.
+    by_address: HashMap<usize, (Arc<Message>, u32)>,
 }
 
 impl Messages {
     /// The index of `message`, which step `step_index` uses.
-    pub(super) fn intern(&mut self, mut message: Message, step_index: u32) -> u32 {
-        message.finish_reason = None;
+    pub(super) fn intern(&mut self, message: Arc<Message>, step_index: u32) -> u32 {
+        let address = Arc::as_ptr(&message).addr();
+        if let Some((_, index)) = self.by_address.get(&address) {
+            return *index;
+        }
         let hash = hash(&message);
         let next = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
-        match self.by_hash.entry(hash) {
+        let index = match self.by_hash.entry(hash) {
             Entry::Occupied(entry) => *entry.get(),
             Entry::Vacant(entry) => {
-                let _ = entry.insert(next);
-                self.list.push(RunMessage { hash, message: Arc::new(message), first_step_index: step_index });
-                next
+                let mut message = Arc::clone(&message);
+                if message.finish_reason.is_some() {
+                    Arc::make_mut(&mut message).finish_reason = None;
+                }
+                self.list.push(RunMessage { hash, message, first_step_index: step_index });
+                *entry.insert(next)
             }
-        }
+        };
+        let _ = self.by_address.insert(address, (message, index));
+        index
     }
 
     /// The messages themselves.
@@ -89,5 +99,27 @@ fn write(value: &Value, text: &mut String) {
             text.push(']');
         }
         scalar => text.push_str(&scalar.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::genai::message::Part;
+
+    #[test]
+    fn a_finish_reason_or_the_order_of_keys_changes_the_name_of_a_message() {
+        let with = Message { role: "assistant".into(), parts: vec![Part::text("a")], ..Default::default() };
+        let without = Message { finish_reason: Some("stop".into()), ..with.clone() };
+        let call = |text: &str| Message {
+            parts: vec![Part::tool_call(None, "f", serde_json::from_str(text).unwrap())],
+            ..with.clone()
+        };
+        let all =
+            [&with, &without, &call(r#"{"a":1,"b":2}"#), &call(r#"{"b":2,"a":1}"#), &call(r#"{"a":2}"#)];
+        let mut messages = Messages::default();
+        let indexes = all.map(|message| messages.intern(Arc::new(message.clone()), 7));
+        assert_eq!(indexes, [0, 0, 1, 1, 2]);
+        assert_eq!(messages.into_list().first().unwrap().message.finish_reason, None);
     }
 }

@@ -25,12 +25,12 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
 
 use opentelemetry_proto::tonic::trace::v1::Span;
 
 use crate::{
-    genai::{self, operation::Operation},
+    genai::{self, operation::Operation, parse::Seen},
     otlp::record::{Body, Record, TraceId},
 };
 use forest::Forest;
@@ -57,26 +57,34 @@ impl Settled<'_> {
 /// What ties the traces of `records` to other traces: two traces that share a key are assembled together.
 /// The records may be those of one trace or of many. Checkpoints and logs outside a trace have keys too.
 pub fn join_keys(records: &[Arc<Record>]) -> BTreeSet<String> {
-    join_keys_with(records, &Meaning::GENAI)
+    join_keys_with(records, &Meaning::genai())
 }
 
 /// Runs of a set of records, in order of (start time, run id).
 ///
 /// `records` must be closed over [`join_keys`]. Any order, split or duplication of the same records gives equal runs.
 pub fn assemble(records: &[Arc<Record>], settled: Settled<'_>) -> Vec<Run> {
-    assemble_with(records, settled, &Meaning::GENAI)
+    assemble_with(records, settled, &Meaning::genai())
 }
 
 /// How meaning is read from records; tests bring their own.
 struct Meaning {
-    /// See [`genai::normalize_span`].
-    span: fn(&Record, &[&Record]) -> Operation,
+    /// See [`genai::normalize_span_seen`].
+    span: fn(&Record, &[&Record], &RefCell<Seen>) -> Operation,
     /// See [`genai::normalize_log`].
     log: fn(&Record) -> Option<Operation>,
+    /// Messages that were read already. It only spares work: what is read does not depend on it.
+    seen: RefCell<Seen>,
 }
 
 impl Meaning {
-    const GENAI: Self = Self { span: genai::normalize_span, log: genai::normalize_log };
+    fn genai() -> Self {
+        Self { span: genai::normalize_span_seen, log: genai::normalize_log, seen: RefCell::default() }
+    }
+
+    fn of_span(&self, span: &Record, logs: &[&Record]) -> Operation {
+        (self.span)(span, logs, &self.seen)
+    }
 }
 
 fn assemble_with(records: &[Arc<Record>], settled: Settled<'_>, meaning: &Meaning) -> Vec<Run> {
@@ -101,10 +109,10 @@ fn join_keys_with(records: &[Arc<Record>], meaning: &Meaning) -> BTreeSet<String
     }
     // The keys of a set are never fewer than those of its parts: versions that were not elected count too.
     for other in elected.spans.iter().flat_map(|versions| &versions.others) {
-        identity::keys_of_version(other, &(meaning.span)(other, &[]), &mut keys);
+        identity::keys_of_version(other, &meaning.of_span(other, &[]), &mut keys);
     }
     for log in forest.loose_logs.iter().filter(|log| log.trace_id().is_valid()) {
-        keys.extend(identity::run_keys(&(meaning.span)(&stand_in(log), &[log])));
+        keys.extend(identity::run_keys(&meaning.of_span(&stand_in(log), &[log])));
     }
     for record in records {
         match &record.body {

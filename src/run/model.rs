@@ -162,7 +162,7 @@ pub struct Step {
     /// Indexes into [`Run::messages`]; one may stand twice.
     pub input_messages: Vec<u32>,
     pub input_state: ContentState,
-    pub output_messages: Vec<Message>,
+    pub output_messages: Vec<Arc<Message>>,
     pub output_state: ContentState,
     pub tool_call_id: Option<String>,
     pub tool_arguments: Option<Value>,

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     mem,
+    sync::Arc,
 };
 
 use super::{
@@ -24,7 +25,7 @@ pub(super) struct Draft {
     /// Its node; `None` when the step is inferred.
     pub(super) node: Option<usize>,
     /// The input messages, still in full.
-    pub(super) input: Vec<Message>,
+    pub(super) input: Vec<Arc<Message>>,
     /// What decides among ready steps.
     pub(super) rank: Rank,
     /// The draft of the step that encloses it.

@@ -47,7 +47,10 @@ mod tests {
         let span = Span { name: name.into(), attributes: vec![attribute], ..Span::default() };
         let attrs = Attrs::new(&span.attributes);
         let mut operation = Operation::default();
-        read_all(&Facts { span: &span, attrs: &attrs, events: &[], log: None, scope }, &mut operation);
+        read_all(
+            &Facts { span: &span, attrs: &attrs, events: &[], log: None, scope, seen: &Default::default() },
+            &mut operation,
+        );
         operation
     }
 

@@ -30,7 +30,14 @@ mod tests {
     fn of(scope: &str, name: &str) -> Operation {
         let span = Span { name: name.into(), ..Span::default() };
         let mut operation = Operation::default();
-        let facts = Facts { span: &span, attrs: &Attrs::default(), events: &[], log: None, scope };
+        let facts = Facts {
+            span: &span,
+            attrs: &Attrs::default(),
+            events: &[],
+            log: None,
+            scope,
+            seen: &Default::default(),
+        };
         super::super::read(&facts, &mut operation);
         operation
     }

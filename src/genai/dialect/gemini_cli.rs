@@ -1,6 +1,8 @@
 //! Gemini CLI: a trace for every operation, Gemini's JSON in the convention's attributes, and logs that repeat it all
 //! (`dialects.md` 9.4).
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{Dialect, Facts, fill, fill_arguments, fill_messages, fill_result, fill_text, nanos};
@@ -147,11 +149,11 @@ fn model_log(facts: &Facts<'_>, operation: &mut Operation) {
 }
 
 /// Joins the chunks of a stream: parts in order, neighbouring texts as one.
-fn one_answer(messages: &mut Vec<Message>) {
+fn one_answer(messages: &mut Vec<Arc<Message>>) {
     let chunks = std::mem::take(messages);
     let mut answer = Message { role: "assistant".into(), ..Message::default() };
     let several = chunks.len() > 1;
-    for chunk in chunks {
+    for chunk in chunks.into_iter().map(Arc::unwrap_or_clone) {
         answer.finish_reason = chunk.finish_reason.or(answer.finish_reason.take());
         for part in chunk.parts {
             match (answer.parts.last_mut(), part) {
@@ -165,6 +167,6 @@ fn one_answer(messages: &mut Vec<Message>) {
         }
     }
     if !answer.parts.is_empty() {
-        messages.push(answer);
+        messages.push(Arc::new(answer));
     }
 }

@@ -21,6 +21,8 @@ mod traceloop;
 mod vendors;
 mod vercel;
 
+use std::cell::RefCell;
+
 use serde_json::Value;
 
 use super::{
@@ -28,7 +30,7 @@ use super::{
     events::{Event, prefer},
     message::{Content, ContentState},
     operation::{Issue, Kind, Operation},
-    parse::{self, envelope},
+    parse::{self, Seen, envelope},
     state,
 };
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -46,6 +48,8 @@ pub struct Facts<'a> {
     pub log: Option<&'a Event>,
     /// Name of the instrumentation scope: a hint only.
     pub scope: &'a str,
+    /// Messages that other spans of the run told before.
+    pub seen: &'a RefCell<Seen>,
 }
 
 /// A row of the table of dialects.
@@ -135,7 +139,7 @@ fn reopen(slot: &mut Content<Value>, inner: fn(&Value) -> &Value) {
     if !std::ptr::eq(found, &raw const slot.value) || found.is_string() {
         let opened = state::open(found);
         slot.state = state::worse(slot.state, opened.state);
-        slot.value = parse::unblock(opened.value);
+        slot.value = parse::part::unblock(opened.value);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::genai::{
     attrs::Attrs,
     events::{self, prefer},
     finish,
-    message::{Content, ContentState, Message, Part},
+    message::{Content, ContentState, Messages, Part},
     operation::{Issue, Kind, Operation, Request},
     parse, state,
 };
@@ -200,8 +200,9 @@ fn messages(facts: &Facts<'_>, operation: &mut Operation) {
     let attrs = facts.attrs;
     fill_system(operation, attrs.get("gen_ai.system_instructions"));
     let issues = &mut operation.issues;
-    let side = |keys: &[&str], role: &str, issues: &mut Vec<Issue>| -> Content<Vec<Message>> {
-        attrs.first(keys).map(|v| parse::messages(v, role, issues)).unwrap_or_default()
+    let side = |keys: &[&str], role: &str, issues: &mut Vec<Issue>| -> Content<Messages> {
+        let seen = &mut facts.seen.borrow_mut();
+        attrs.first(keys).map(|v| parse::messages_seen(v, role, issues, seen)).unwrap_or_default()
     };
     prefer(&mut operation.input, side(&["gen_ai.input.messages"], "user", issues));
     prefer(&mut operation.output, side(&["gen_ai.output.messages"], "assistant", issues));

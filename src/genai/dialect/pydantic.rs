@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Dialect, Facts, fill, fill_value};
 use crate::genai::{
     events::prefer,
-    message::{Content, Message},
+    message::{Content, Messages},
     operation::{Issue, Kind, OpStatus, Operation},
     parse,
 };
@@ -64,7 +64,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
 }
 
 /// Logfire's first form: all message events as one JSON array in an attribute.
-fn from_events(events: &Value, issues: &mut Vec<Issue>) -> (Content<Vec<Message>>, Content<Vec<Message>>) {
+fn from_events(events: &Value, issues: &mut Vec<Issue>) -> (Content<Messages>, Content<Messages>) {
     let Value::Array(events) = crate::genai::state::open(events).value else { return Default::default() };
     let choice = |e: &Value| e.get("event.name").and_then(Value::as_str) == Some("gen_ai.choice");
     let (output, input): (Vec<_>, Vec<_>) = events.into_iter().partition(choice);

@@ -1,7 +1,7 @@
 //! What model calls and tool steps lend each other: calls that were not recorded where they were asked for, arguments and
 //! answers that were not recorded where they were executed, steps that were not recorded at all.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use serde_json::Value;
 
@@ -53,12 +53,11 @@ pub(super) fn restore_calls(drafts: &mut [Draft]) {
             .collect();
         let Some(draft) = drafts.get_mut(number) else { continue };
         match draft.step.output_messages.last_mut() {
-            Some(message) => message.parts.extend(calls),
-            None => draft.step.output_messages.push(Message {
-                role: "assistant".into(),
-                parts: calls,
-                ..Message::default()
-            }),
+            Some(message) => Arc::make_mut(message).parts.extend(calls),
+            None => {
+                let message = Message { role: "assistant".into(), parts: calls, ..Message::default() };
+                draft.step.output_messages.push(Arc::new(message));
+            }
         }
         if draft.step.output_state == ContentState::NotCaptured {
             draft.step.output_state = ContentState::Inferred;

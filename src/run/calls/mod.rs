@@ -6,8 +6,10 @@
 mod fill;
 mod pair;
 
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::{
     messages::canonical,
@@ -97,7 +99,7 @@ fn models(drafts: &[Draft]) -> Vec<usize> {
     models.into_iter().map(|(_, n)| n).collect()
 }
 
-fn parts(messages: &[Message]) -> impl Iterator<Item = &Part> {
+fn parts(messages: &[Arc<Message>]) -> impl Iterator<Item = &Part> {
     messages.iter().flat_map(|message| &message.parts)
 }
 

@@ -9,7 +9,7 @@ use super::{
         Settled, assemble_with,
         model::{ReasonCode, Replayability, Run, RunStatus, StepKind},
     },
-    build::{MEANING, answers, asks, assemble, checkpoint, keys, says, span, trace},
+    build::{answers, asks, assemble, checkpoint, keys, meaning, says, span, trace},
 };
 use crate::genai::{message::ContentState, operation::Rule};
 
@@ -323,7 +323,7 @@ fn versions_of_a_span_are_elected_and_never_merged() {
 #[test]
 fn nothing_is_missing_from_a_run_that_has_not_settled() {
     let records = [span(1, 99, 0, 10).chat(says("q"), asks(&[("c1", "t")])).done()];
-    let run = &assemble_with(&records, Settled::Traces(&BTreeSet::new()), &MEANING)[0];
+    let run = &assemble_with(&records, Settled::Traces(&BTreeSet::new()), &meaning())[0];
     assert_eq!((run.status, run.settled), (RunStatus::Running, false));
     assert_eq!(codes(run), []);
 }

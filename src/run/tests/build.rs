@@ -18,14 +18,16 @@ use crate::{
     otlp::record::{Body, Checkpoint, Origin, Record, TraceId},
 };
 
-pub(super) const MEANING: Meaning = Meaning { span: read, log: read_log };
+pub(super) fn meaning() -> Meaning {
+    Meaning { span: |span, logs, _| read(span, logs), log: read_log, seen: Default::default() }
+}
 
 pub(super) fn assemble(records: &[Arc<Record>]) -> Vec<Run> {
-    assemble_with(records, Settled::All, &MEANING)
+    assemble_with(records, Settled::All, &meaning())
 }
 
 pub(super) fn keys(records: &[Arc<Record>]) -> std::collections::BTreeSet<String> {
-    join_keys_with(records, &MEANING)
+    join_keys_with(records, &meaning())
 }
 
 pub(super) fn trace(n: u8) -> TraceId {
@@ -185,7 +187,9 @@ fn read_attributes(attributes: &[KeyValue]) -> Operation {
     let json = |key: &str| get(key).map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text)));
     let messages = |key: &str| {
         json(key)
-            .map(|value| Content::captured(serde_json::from_value::<Vec<Message>>(value).unwrap_or_default()))
+            .map(|value| {
+                Content::captured(serde_json::from_value::<Vec<Arc<Message>>>(value).unwrap_or_default())
+            })
             .unwrap_or_default()
     };
     let value = |key: &str| json(key).map(Content::captured).unwrap_or_default();

@@ -162,7 +162,7 @@ fn text_in(run: &Run, step: &Step) -> String {
 }
 
 fn text_out(step: &Step) -> String {
-    step.output_messages.iter().map(crate::genai::message::Message::text).collect()
+    step.output_messages.iter().map(|message| message.text()).collect()
 }
 
 fn reasons(run: &Run) -> Vec<String> {

@@ -1,0 +1,195 @@
+//! Parts of a message: the convention's, OpenAI's and Anthropic's blocks, Bedrock's and Gemini's.
+
+use serde_json::{Map, Value};
+
+use super::{Reader, call_id, media};
+use crate::genai::{
+    message::Part,
+    state::{self, Opened, open},
+};
+
+const ID_KEYS: &[&str] = &["call_id", "tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "id", "ref"];
+const RESULT_KEYS: &[&str] = &["response", "result", "content", "output"];
+const CALL_KEYS: &[&str] = &[
+    "id",
+    "call_id",
+    "toolUseId",
+    "toolCallId",
+    "name",
+    "toolName",
+    "arguments",
+    "input",
+    "args",
+    "function",
+];
+
+impl Reader<'_> {
+    /// The parts of a message's `parts` or `content`.
+    pub(super) fn content(&mut self, value: &Value) -> Vec<Part> {
+        let opened = match value {
+            // Text content stays text, unless it is an array of blocks that some producers write as JSON text.
+            Value::String(text) => match open(value) {
+                Opened { value: Value::Array(items), state, .. }
+                    if !items.is_empty() && items.iter().all(is_block) =>
+                {
+                    self.state = state::worse(self.state, state);
+                    Value::Array(items)
+                }
+                _ => {
+                    self.state = state::worse(self.state, state::of_text(text));
+                    return if text.is_empty() { Vec::new() } else { vec![Part::text(text.as_str())] };
+                }
+            },
+            other => other.clone(),
+        };
+        match opened {
+            Value::Array(items) => items.iter().filter_map(|i| self.part(i)).collect(),
+            Value::Null => Vec::new(),
+            other => self.part(&other).into_iter().collect(),
+        }
+    }
+
+    pub(super) fn part(&mut self, value: &Value) -> Option<Part> {
+        let object = match value {
+            Value::String(text) => {
+                self.state = state::worse(self.state, state::of_text(text));
+                return Some(Part::text(text.as_str()));
+            }
+            Value::Object(object) => object,
+            Value::Null => return None,
+            other => return Some(Part::text(other.to_string())),
+        };
+        let Some(kind) = object.get("type").and_then(Value::as_str) else {
+            return Some(self.untyped(object));
+        };
+        let nested = |key: &str| object.get(key).and_then(Value::as_object);
+        Some(match kind {
+            "text" | "input_text" | "output_text" => {
+                let content = self.text(object, &["content", "text"]);
+                Part::Text { content, extra: rest(object, &["content", "text"]) }
+            }
+            "reasoning" | "thinking" => {
+                let content = self.text(object, &["content", "thinking", "text", "reasoning"]);
+                let content = content.or_else(|| summary(object));
+                Part::Reasoning {
+                    content,
+                    extra: rest(object, &["content", "thinking", "text", "reasoning"]),
+                }
+            }
+            "tool_call" | "function" | "tool_use" | "tool-call" | "function_call" | "toolUse" => {
+                return self
+                    .tool_call(nested("toolUse").unwrap_or(object))
+                    .or(Some(Part::Other(object.clone())));
+            }
+            "tool_call_response" | "tool_result" | "tool-result" | "function_call_output" | "toolResult" => {
+                self.tool_result(nested("toolResult").unwrap_or(object))
+            }
+            _ => {
+                self.state = state::worse(self.state, state::of_value(value));
+                Part::Other(media::part(kind, object).unwrap_or_else(|| object.clone()))
+            }
+        })
+    }
+
+    /// Bedrock blocks and Gemini parts, which name their type by the member they have.
+    fn untyped(&mut self, object: &Map<String, Value>) -> Part {
+        let nested = |keys: &[&str]| keys.iter().find_map(|k| object.get(*k)?.as_object());
+        if let Some(call) = nested(&["toolUse", "function_call", "functionCall", "toolRequest", "function"])
+            && let Some(part) = self.tool_call(call)
+        {
+            return match (part, call_id(object.get("id"))) {
+                (Part::ToolCall { id: None, name, arguments, extra }, id) => {
+                    Part::ToolCall { id, name, arguments, extra }
+                }
+                (part, _) => part,
+            };
+        }
+        if let Some(result) = nested(&["toolResult", "function_response", "functionResponse", "toolResponse"])
+        {
+            return self.tool_result(result);
+        }
+        if let Some(reasoning) = nested(&["reasoningContent"]) {
+            let inner = reasoning.get("reasoningText").and_then(Value::as_object).unwrap_or(reasoning);
+            return Part::Reasoning { content: self.text(inner, &["text"]), extra: Map::new() };
+        }
+        match self.text(object, &["text"]) {
+            Some(text) if object.get("thought").and_then(Value::as_bool) == Some(true) => {
+                Part::Reasoning { content: Some(text), extra: rest(object, &["text"]) }
+            }
+            Some(text) => Part::Text { content: Some(text), extra: rest(object, &["text"]) },
+            None if media::untyped(object).is_some() => {
+                Part::Other(media::untyped(object).unwrap_or_default())
+            }
+            None => {
+                let mut other = object.clone();
+                let kind = object.keys().next().cloned().unwrap_or_default();
+                let _ = other.insert("type".into(), Value::String(kind));
+                Part::Other(other)
+            }
+        }
+    }
+
+    pub(super) fn tool_call(&mut self, call: &Map<String, Value>) -> Option<Part> {
+        let function = call.get("function").and_then(Value::as_object).unwrap_or(call);
+        let name = ["name", "toolName"].iter().find_map(|k| function.get(*k)?.as_str())?.trim();
+        let arguments =
+            ["arguments", "input", "args"].iter().find_map(|k| function.get(*k)).filter(|a| !a.is_null());
+        let arguments = arguments.map(|a| self.open(a));
+        let id = ID_KEYS.iter().find_map(|k| call_id(call.get(*k)));
+        Some(Part::ToolCall { id, name: name.to_owned(), arguments, extra: rest(call, CALL_KEYS) })
+    }
+
+    fn tool_result(&mut self, result: &Map<String, Value>) -> Part {
+        let response = RESULT_KEYS.iter().find_map(|k| result.get(*k)).map(|r| self.open(r)).map(unblock);
+        let id = ID_KEYS.iter().find_map(|k| call_id(result.get(*k)));
+        let mut extra = rest(result, ID_KEYS);
+        extra.retain(|k, _| !RESULT_KEYS.contains(&k.as_str()));
+        Part::ToolCallResponse { id, response, extra }
+    }
+
+    fn text(&mut self, object: &Map<String, Value>, keys: &[&str]) -> Option<String> {
+        let value = keys.iter().find_map(|k| object.get(*k)).filter(|v| !v.is_null())?;
+        self.state = state::worse(self.state, state::of_value(value));
+        Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    }
+}
+
+/// An answer of one text or JSON block is that text or that JSON, opened.
+pub(in crate::genai) fn unblock(value: Value) -> Value {
+    let Value::Array(items) = &value else { return value };
+    match items.as_slice() {
+        [Value::Object(block)] if block.len() <= 2 => match (block.get("text"), block.get("json")) {
+            (Some(text), _) => open(text).value,
+            (_, Some(json)) => json.clone(),
+            _ => value,
+        },
+        _ => value,
+    }
+}
+
+/// The summary of a reasoning item, whose own text stays with the provider.
+fn summary(item: &Map<String, Value>) -> Option<String> {
+    let texts = item.get("summary")?.as_array()?.iter().filter_map(|s| s.get("text")?.as_str());
+    Some(texts.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
+}
+
+fn rest(object: &Map<String, Value>, known: &[&str]) -> Map<String, Value> {
+    let kept = object.iter().filter(|(k, _)| k.as_str() != "type" && !known.contains(&k.as_str()));
+    kept.map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+pub(super) fn is_block(value: &Value) -> bool {
+    const BLOCKS: &[&str] = &[
+        "text",
+        "toolUse",
+        "toolResult",
+        "reasoningContent",
+        "functionCall",
+        "function_call",
+        "toolRequest",
+        "toolResponse",
+    ];
+    let Value::Object(object) = value else { return false };
+    object.get("type").is_some_and(Value::is_string)
+        || object.len() <= 2 && BLOCKS.iter().any(|k| object.contains_key(*k))
+}
