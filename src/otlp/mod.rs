@@ -24,7 +24,7 @@ pub mod json;
 pub mod listen;
 pub mod record;
 pub mod scan;
-mod splice;
+pub(crate) mod splice;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 

@@ -13,10 +13,28 @@ use super::{
 pub(super) const DEEP_VALUE: &str = "spanreel.deep_value";
 
 /// A value that holds the encoding of one that is nested too deep.
-pub(super) fn opaque(encoding: &[u8]) -> AnyValue {
+pub(crate) fn opaque(encoding: &[u8]) -> AnyValue {
     let bytes = AnyValue { value: Some(Any::BytesValue(encoding.to_vec())) };
     let pair = KeyValue { key: DEEP_VALUE.into(), value: Some(bytes), ..KeyValue::default() };
     AnyValue { value: Some(Any::KvlistValue(KeyValueList { values: vec![pair] })) }
+}
+
+/// True when `value` is or holds one that is nested too deep and was kept as bytes.
+pub(crate) fn holds_deep(value: &AnyValue) -> bool {
+    let mut todo = vec![value];
+    while let Some(value) = todo.pop() {
+        match &value.value {
+            Some(Any::KvlistValue(list)) => {
+                if list.values.iter().any(|pair| pair.key == DEEP_VALUE) {
+                    return true;
+                }
+                todo.extend(list.values.iter().filter_map(|pair| pair.value.as_ref()));
+            }
+            Some(Any::ArrayValue(list)) => todo.extend(&list.values),
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The request without what its scan rejected.

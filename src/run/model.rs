@@ -115,8 +115,9 @@ pub struct Reason {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Note {
-    /// `clock_skew`, `late_record`, `duplicate_elected`, `value_inferred`, `status_conflict`, `order_conflict`,
-    /// `awaiting_input`, `parent_outside`, `deep_value`, ...
+    /// `clock_skew`, `duplicate_elected`, `value_inferred`, `status_conflict`, `order_conflict`, `awaiting_input`,
+    /// `parent_outside`, `deep_value`, `deep_tree`, `uncorrelated_content`, or of a frame's content a reason's code.
+    /// That a record came late is no note: a run does not depend on when its records came (invariant 2).
     pub code: String,
     pub detail: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

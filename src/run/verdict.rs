@@ -14,7 +14,10 @@ use crate::{
         message::ContentState,
         operation::{Failure, Kind, OpStatus},
     },
-    otlp::record::{SpanId, TraceId},
+    otlp::{
+        record::{SpanId, TraceId},
+        splice::holds_deep,
+    },
 };
 
 /// `Span.flags`: the sender says whether the parent is remote.
@@ -79,6 +82,7 @@ impl Verdict {
             let node = &forest.nodes[*number];
             let place = Place::node(node, steps.get(number).copied());
             self.times(forest, node, place, settled);
+            self.deep_values(node, place);
             if node.cycle {
                 self.reason(
                     ReasonCode::Cycle,
@@ -235,6 +239,15 @@ impl Verdict {
                 format!("{count} {what} were dropped by the sender"),
                 Place::node(node, Some(step)),
             );
+        }
+    }
+
+    fn deep_values(&mut self, node: &Node, place: Place) {
+        let Some(span) = node.record.as_span() else { return };
+        let all = span.attributes.iter().chain(span.events.iter().flat_map(|event| &event.attributes));
+        for pair in all.filter(|pair| pair.value.as_ref().is_some_and(holds_deep)) {
+            let detail = format!("{} is nested too deep and was kept as bytes", pair.key);
+            self.note("deep_value", detail, place);
         }
     }
 

@@ -8,6 +8,7 @@ mod producers;
 mod tree;
 mod usage;
 mod values;
+mod verdict;
 
 use std::sync::Arc;
 
