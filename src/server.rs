@@ -121,6 +121,7 @@ impl Server {
             metrics,
             addresses,
             ready: AtomicBool::new(true),
+            limits: config.api.clone(),
             #[cfg(feature = "sql")]
             sql: store::sql::Engine::new(store::sql::Limits::default())?,
             local_only: addresses.api.ip().is_loopback(),

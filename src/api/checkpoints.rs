@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    body::Bytes,
     extract::{Path, State},
     http::StatusCode,
     response::Response,
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     Api, ContentReader, Writer,
+    body::Whole,
     problem::{Code, Problem},
     runs::with_run,
 };
@@ -34,7 +34,7 @@ pub(super) async fn post(
     Writer(access): Writer,
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
-    body: Bytes,
+    Whole(body): Whole,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let checkpoint = parse(&id, &body).map_err(|reason| Problem::because(Code::InvalidBody, reason))?;
     let frame = serde_json::to_vec(&checkpoint).map_err(|e| Problem::because(Code::InvalidBody, e))?;

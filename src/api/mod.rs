@@ -2,6 +2,7 @@
 
 pub mod host;
 pub mod problem;
+mod body;
 mod checkpoints;
 mod runs;
 #[cfg(feature = "sql")]
@@ -27,6 +28,7 @@ use serde::Serialize;
 
 use crate::{
     access::{Access, Keys},
+    config,
     store::Store,
     telemetry::Metrics,
 };
@@ -45,6 +47,8 @@ pub struct Api {
     pub addresses: Addresses,
     /// True while the server takes telemetry; `/readyz` tells it.
     pub ready: AtomicBool,
+    /// Of bodies.
+    pub limits: config::api::Settings,
     /// Answers queries.
     #[cfg(feature = "sql")]
     pub sql: crate::store::sql::Engine,

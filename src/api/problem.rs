@@ -28,6 +28,7 @@ pub enum Code {
     TraceNotFound,
     MethodNotAllowed,
     BodyTooLarge,
+    BodyTimeout,
     Unavailable,
     Internal,
     WithoutSql,
@@ -88,6 +89,12 @@ impl Code {
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "The body of the request is too large.",
                 "Le corps de la requête est trop grand.",
+            ),
+            Self::BodyTimeout => (
+                "body_timeout",
+                StatusCode::REQUEST_TIMEOUT,
+                "The body of the request did not arrive in time.",
+                "Le corps de la requête n'est pas arrivé à temps.",
             ),
             Self::Unavailable => (
                 "unavailable",

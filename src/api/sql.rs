@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{State, rejection::JsonRejection},
-};
+use axum::{Json, extract::State};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
     Api, ContentReader,
+    body::Whole,
     problem::{Code, Problem},
     runs::blocking,
 };
@@ -27,9 +25,10 @@ pub(super) struct Query {
 pub(super) async fn post(
     ContentReader(access): ContentReader,
     State(api): State<Arc<Api>>,
-    query: Result<Json<Query>, JsonRejection>,
+    Whole(body): Whole,
 ) -> Result<Json<Value>, Problem> {
-    let Json(query) = query.map_err(|error| Problem::because(Code::InvalidBody, error.body_text()))?;
+    let query: Query =
+        serde_json::from_slice(&body).map_err(|error| Problem::because(Code::InvalidBody, error))?;
     let store = api.store.clone();
     let relations = blocking(move || Ok(store.relations(&access.tenant)?)).await?;
     let answer = api.sql.rows(relations, &query.query).await;

@@ -4,6 +4,7 @@
 //! the option in capitals, joined by `_` (`listen.api` is `SPANREEL_LISTEN_API`).
 
 pub mod access;
+pub mod api;
 pub mod otlp;
 pub mod reference;
 pub mod store;
@@ -27,6 +28,8 @@ pub struct Config {
     pub listen: Listen,
     /// Who may use the server.
     pub access: access::Settings,
+    /// The API: limits and timeouts.
+    pub api: api::Settings,
     /// The receiver: limits and timeouts.
     pub otlp: otlp::Settings,
     /// The write-ahead log.
@@ -41,6 +44,7 @@ impl Default for Config {
             data: "./spanreel-data".into(),
             listen: Listen::default(),
             access: access::Settings::default(),
+            api: api::Settings::default(),
             otlp: otlp::Settings::default(),
             wal: wal::Settings::default(),
             store: store::Settings::default(),

@@ -11,6 +11,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ("", "Config", include_str!("mod.rs")),
     ("listen", "Listen", include_str!("mod.rs")),
     ("access", "Settings", include_str!("access.rs")),
+    ("api", "Settings", include_str!("api.rs")),
     ("otlp", "Settings", include_str!("otlp.rs")),
     ("wal", "Settings", include_str!("wal.rs")),
     ("store", "Settings", include_str!("store.rs")),

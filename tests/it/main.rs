@@ -11,6 +11,7 @@
     clippy::unwrap_used
 )]
 
+mod api;
 mod captures;
 mod cli;
 mod crash;
