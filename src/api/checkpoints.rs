@@ -6,7 +6,7 @@ use axum::{
     Json,
     extract::{Path, State},
     http::StatusCode,
-    response::Response,
+    response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
 
@@ -14,9 +14,9 @@ use super::{
     Api, ContentReader, Writer,
     body::Whole,
     problem::{Code, Problem},
-    runs::with_run,
+    runs::{blocking, with_run},
 };
-use crate::{otlp::record::Checkpoint, replay::document, wal::FrameKind};
+use crate::{otlp::record::Checkpoint, replay::document, run::Run, wal::FrameKind};
 
 /// Longest run or checkpoint id, in bytes (design, section 4).
 const ID_BYTES_MAX: usize = 256;
@@ -26,7 +26,20 @@ pub(super) async fn list(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    with_run(api, access, id, "/checkpoints", |_, run| Ok(document::checkpoints(run))).await
+    let document = |run: &Run| document::checkpoints(&run.run_id, &run.checkpoints);
+    let posted = (api.clone(), access.clone(), id.clone());
+    match with_run(api, access, id, "/checkpoints", move |_, run| Ok(document(run))).await {
+        // What was posted shows, even before the first span of its run.
+        Err(problem) if problem.code() == Code::RunNotFound => {
+            let (api, access, id) = posted;
+            blocking(move || match api.store.posted_checkpoints(&access.tenant, &id)? {
+                none if none.is_empty() => Err(problem),
+                posted => Ok(Json(document::checkpoints(&id, &posted)).into_response()),
+            })
+            .await
+        }
+        answer => answer,
+    }
 }
 
 /// Takes a checkpoint; 201 means that it is on disk. Its run need not be known yet: its spans may come later.

@@ -126,6 +126,11 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// What went wrong.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
     /// A problem without details.
     pub fn new(code: Code) -> Self {
         Self { code, details: json!({}) }

@@ -110,8 +110,8 @@ pub fn tree(run: &Run) -> Value {
 }
 
 /// The checkpoints of a run, those that are only referred to included (`recorded` is false).
-pub fn checkpoints(run: &Run) -> Value {
-    json!({"run_id": run.run_id, "checkpoints": run.checkpoints.iter().map(checkpoint).collect::<Vec<_>>()})
+pub fn checkpoints(run_id: &str, checkpoints: &[RunCheckpoint]) -> Value {
+    json!({"run_id": run_id, "checkpoints": checkpoints.iter().map(checkpoint).collect::<Vec<_>>()})
 }
 
 /// Nanoseconds since the Unix epoch as RFC 3339 in UTC; `None` for 0 (unknown) and beyond what the format holds.

@@ -1,11 +1,11 @@
 //! Checkpoints of a run: posted to the API, or shown by its spans.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{elect::Versions, forest::Forest, model::RunCheckpoint, steps::Draft};
 use crate::{
     genai::operation::CheckpointRef,
-    otlp::record::{Body, Checkpoint},
+    otlp::record::{Body, Checkpoint, Record},
 };
 
 /// The checkpoints of a run, by id. `posted` are those that were posted under one of its names.
@@ -27,6 +27,21 @@ pub(super) fn collect(
         for reference in &forest.nodes[*number].op.checkpoints {
             let step_index = index_of.get(number).copied();
             merge(&mut all, RunCheckpoint { reference: reference.clone(), step_index, state: None });
+        }
+    }
+    all.into_values().collect()
+}
+
+/// The checkpoints that were posted for the run `id`, by id: what is there to show before its first span came.
+pub(crate) fn posted(records: &[Arc<Record>], id: &str) -> Vec<RunCheckpoint> {
+    let mut all: BTreeMap<String, RunCheckpoint> = BTreeMap::new();
+    let mut records: Vec<_> = records.iter().collect();
+    records.sort_by_key(|record| record.hash);
+    for record in records {
+        if let Body::Checkpoint(checkpoint) = &record.body
+            && checkpoint.run_id == id
+        {
+            merge(&mut all, from_post(checkpoint));
         }
     }
     all.into_values().collect()

@@ -33,6 +33,7 @@ use crate::{
     genai::{self, operation::Operation, parse::Seen},
     otlp::record::{Body, Record, TraceId},
 };
+pub(crate) use checkpoints::posted;
 use forest::Forest;
 pub use model::Run;
 

@@ -13,7 +13,7 @@ use crate::{
     otlp::record::{Record, TraceId},
     run::{
         self, Run, Settled,
-        model::{Replayability, RunStatus},
+        model::{Replayability, RunCheckpoint, RunStatus},
     },
     tenant::TenantId,
 };
@@ -114,6 +114,15 @@ impl Store {
         let traces: BTreeSet<TraceId> = run.trace_ids.iter().copied().collect();
         records.retain(|r| traces.contains(&r.trace_id()) || traces.is_empty());
         Ok(ordered(records))
+    }
+
+    /// The checkpoints that were posted for the run `id`, whether or not a span of it came yet.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub fn posted_checkpoints(&self, tenant: &TenantId, id: &str) -> Result<Vec<RunCheckpoint>, Error> {
+        let found = self.runs_with(tenant, id)?;
+        Ok(found.map(|(records, _)| run::posted(&records, id)).unwrap_or_default())
     }
 
     /// The records of a trace; none when nothing arrived under it.

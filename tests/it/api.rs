@@ -6,7 +6,32 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
+
 use crate::harness::Server;
+
+/// Scenario: a checkpoint is posted for a run of which no span came yet; the server is killed and started again.
+/// Guarantee: it is listed, before and after.
+#[test]
+fn a_checkpoint_without_spans_is_hidden() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let listed = |server: &Server| -> Value {
+        let mut answer = ureq::get(&format!("{}/v1/runs/early/checkpoints", server.api())).call().unwrap();
+        answer.body_mut().read_json().unwrap()
+    };
+    let url = format!("{}/v1/runs/early/checkpoints", server.api());
+    let body = r#"{"checkpoint_id":"chk_1","state":{"n":1}}"#;
+    assert_eq!(ureq::post(&url).send(body).unwrap().status(), 201);
+    let seen = listed(&server);
+    assert_eq!(
+        (&seen["run_id"], &seen["checkpoints"][0]["checkpoint_id"]),
+        (&"early".into(), &"chk_1".into())
+    );
+    assert_eq!(seen["checkpoints"].as_array().map(Vec::len), Some(1));
+    server.kill();
+    assert_eq!(listed(&Server::start(data.path())), seen);
+}
 
 /// Scenario: a body is promised and never sent; another is larger than the limit.
 /// Guarantee: 408 within the time that is set, and 413; each is named in the envelope.
