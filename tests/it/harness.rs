@@ -55,8 +55,7 @@ pub(crate) fn readers(tenant: &Path) -> Option<Value> {
 /// A running server; killed when dropped.
 pub(crate) struct Server {
     child: Child,
-    http: u16,
-    api: u16,
+    ports: [u16; 3],
 }
 
 impl Server {
@@ -67,7 +66,12 @@ impl Server {
 
     /// The same with further arguments of `serve`.
     pub(crate) fn start_with(data: &Path, arguments: &[&str]) -> Self {
-        let [grpc, http, api] = free_ports();
+        Self::start_on(data, free_ports(), arguments)
+    }
+
+    /// The same on the ports of one that ended.
+    pub(crate) fn start_on(data: &Path, ports: [u16; 3], arguments: &[&str]) -> Self {
+        let [grpc, http, api] = ports;
         let listen = |port: u16| format!("127.0.0.1:{port}");
         let child = spanreel(&["serve", "--data"])
             .arg(data)
@@ -78,7 +82,7 @@ impl Server {
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
-        let mut server = Self { child, http, api };
+        let mut server = Self { child, ports };
         let begun = Instant::now();
         while !ureq::get(&format!("{}/readyz", server.api())).call().is_ok_and(|r| r.status().is_success()) {
             if let Some(status) = server.child.try_wait().unwrap() {
@@ -90,12 +94,21 @@ impl Server {
         server
     }
 
+    /// Those of OTLP over gRPC and HTTP, and of the API.
+    pub(crate) fn ports(&self) -> [u16; 3] {
+        self.ports
+    }
+
+    pub(crate) fn otlp_grpc(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports[0])
+    }
+
     pub(crate) fn otlp_http(&self) -> String {
-        format!("http://127.0.0.1:{}", self.http)
+        format!("http://127.0.0.1:{}", self.ports[1])
     }
 
     pub(crate) fn api(&self) -> String {
-        format!("http://127.0.0.1:{}", self.api)
+        format!("http://127.0.0.1:{}", self.ports[2])
     }
 
     /// The lines of an NDJSON answer.
