@@ -163,14 +163,14 @@ impl Store {
             return Ok(Page { items: Vec::new(), next_cursor: None });
         };
         let live = self.live_runs(&tenant)?;
-        let mut rows: Vec<RunRow> = live.iter().map(|run| RunRow::of(run)).collect();
+        let live = live.iter().map(|run| RunRow::of(run));
+        let mut rows: Vec<RunRow> = live.filter(|row| matches(row, filter)).collect();
         {
             let view = tenant.view.lock();
             let covered = view.listed.as_ref().map(|l| l.traces.clone()).unwrap_or_default();
-            let rest = view.rows.values().filter(|row| row.traces().all(|t| !covered.contains(&t)));
-            rows.extend(rest.cloned());
+            let rest = view.rows.values().filter(|row| matches(row, filter));
+            rows.extend(rest.filter(|row| row.traces().all(|t| !covered.contains(&t))).cloned());
         }
-        rows.retain(|row| matches(row, filter));
         rows.sort_by_cached_key(|row| std::cmp::Reverse(row.place()));
         let start = after.map_or(0, |after| rows.partition_point(|row| row.place() >= after));
         let mut items: Vec<RunRow> = rows.into_iter().skip(start).take(limit.saturating_add(1)).collect();
@@ -277,9 +277,7 @@ fn records_of(tenant: &Tenant, choose: impl FnOnce(&mut View) -> BTreeSet<TraceI
         let traces = choose(&mut view);
         let hot: Vec<Arc<Record>> =
             traces.iter().filter_map(|t| view.hot.records.get(t)).flatten().cloned().collect();
-        let live = view.hot.live();
-        let rows = view.rows.values().filter(|row| row.settled).flat_map(RunRow::traces);
-        let settled = rows.filter(|t| traces.contains(t) && !live.contains(t)).collect();
+        let settled = traces.iter().copied().filter(|trace| view.is_settled(*trace)).collect();
         (traces, hot, view.tables.spans.clone(), settled)
     };
     let mut records = stored_records(&spans, &traces)?;

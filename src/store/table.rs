@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
+    sync::Arc,
 };
 
 use serde::{Serialize, de::DeserializeOwned};
@@ -59,8 +60,9 @@ pub(super) struct TenantTable {
     log: Log,
     tenant: TenantId,
     folder: String,
-    pub(super) state: State,
-    files_of: BTreeMap<String, BTreeSet<String>>,
+    /// Shared: every reader takes the table as it is at one moment.
+    pub(super) state: Arc<State>,
+    files_of: Arc<BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl TenantTable {
@@ -75,7 +77,8 @@ impl TenantTable {
         let log = Log::new(objects.clone(), folder.clone());
         let mut state = State::default();
         log.advance(&mut state)?;
-        let mut opened = Self { table, objects, log, tenant, folder, state, files_of: BTreeMap::new() };
+        let state = Arc::new(state);
+        let mut opened = Self { table, objects, log, tenant, folder, state, files_of: Arc::default() };
         if opened.state.version.is_none() && !read_only {
             opened.create()?;
         }
@@ -163,12 +166,15 @@ impl TenantTable {
             Action::Remove(Remove { path: path.clone(), deletion_timestamp: Some(now_ms), data_change: true })
         }));
         actions.extend(add.iter().map(|(add, _)| Action::Add(add.clone())));
-        let outcome = self.log.commit(&mut self.state, commit_id, once.as_ref(), &actions, now_ms)?;
+        let outcome =
+            self.log.commit(Arc::make_mut(&mut self.state), commit_id, once.as_ref(), &actions, now_ms)?;
         if outcome != Outcome::AlreadyIn {
-            self.files_of.retain(|_, files| {
-                files.retain(|f| !removed.contains(f));
-                !files.is_empty()
-            });
+            if !removed.is_empty() {
+                Arc::make_mut(&mut self.files_of).retain(|_, files| {
+                    files.retain(|f| !removed.contains(f));
+                    !files.is_empty()
+                });
+            }
             if let Some((add, keys)) = add {
                 self.index(&add.path, keys);
             }
@@ -217,8 +223,9 @@ impl TenantTable {
     }
 
     fn index(&mut self, path: &str, keys: BTreeSet<String>) {
+        let files_of = Arc::make_mut(&mut self.files_of);
         for key in keys {
-            let _ = self.files_of.entry(key).or_default().insert(path.to_owned());
+            let _ = files_of.entry(key).or_default().insert(path.to_owned());
         }
     }
 
@@ -251,7 +258,7 @@ impl TenantTable {
         // Whoever came first made the same table.
         let put = self.objects.put_if_absent(&name, &actions::print(&actions)?);
         let _ = put.map_err(|source| Error::Io { path: name, source })?;
-        Ok(self.log.advance(&mut self.state)?)
+        Ok(self.log.advance(Arc::make_mut(&mut self.state))?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! One tenant: its hot records, its tables, the flush from one to the other.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -40,6 +40,8 @@ pub(super) struct View {
     pub(super) hot: Hot,
     /// The `runs` table, by run id.
     pub(super) rows: BTreeMap<String, RunRow>,
+    /// Ids in `rows` by trace.
+    run_ids: HashMap<TraceId, BTreeSet<String>>,
     /// Links of the runs in `rows`.
     pub(super) stored: Links,
     /// Runs assembled for lists, until something changes.
@@ -152,6 +154,11 @@ impl Hot {
         self.records.keys().chain(&self.pending).copied().collect()
     }
 
+    /// True for one of [`Hot::live`].
+    fn is_live(&self, trace: TraceId) -> bool {
+        self.records.contains_key(&trace) || self.pending.contains(&trace)
+    }
+
     /// Links of live traces, with those of the newest records worked out.
     pub(super) fn linked(&mut self) -> &Links {
         for trace in std::mem::take(&mut self.unlinked) {
@@ -210,6 +217,7 @@ impl View {
     /// Puts a run's row in its place.
     pub(super) fn insert_row(&mut self, row: RunRow) {
         for trace in row.traces() {
+            let _ = self.run_ids.entry(trace).or_default().insert(row.run_id.clone());
             self.stored.add(trace, row.join_keys.iter().cloned().chain([format!("run:{}", row.run_id)]));
         }
         let _ = self.rows.insert(row.run_id.clone(), row);
@@ -219,14 +227,25 @@ impl View {
         if let Some(row) = self.rows.remove(run_id) {
             for trace in row.traces() {
                 self.stored.remove(trace);
+                if let Some(ids) = self.run_ids.get_mut(&trace) {
+                    let _ = ids.remove(run_id);
+                    if ids.is_empty() {
+                        let _ = self.run_ids.remove(&trace);
+                    }
+                }
             }
         }
     }
 
     /// Ids of stored runs that have one of `traces`.
     pub(super) fn runs_of(&self, traces: &BTreeSet<TraceId>) -> BTreeSet<String> {
-        let touched = self.rows.values().filter(|row| row.traces().any(|t| traces.contains(&t)));
-        touched.map(|row| row.run_id.clone()).collect()
+        traces.iter().filter_map(|trace| self.run_ids.get(trace)).flatten().cloned().collect()
+    }
+
+    /// True when the tables hold a run of `trace` as settled and nothing was added since.
+    pub(super) fn is_settled(&self, trace: TraceId) -> bool {
+        let mut rows = self.run_ids.get(&trace).into_iter().flatten().filter_map(|id| self.rows.get(id));
+        !self.hot.is_live(trace) && rows.any(|row| row.settled)
     }
 }
 
@@ -244,6 +263,7 @@ impl Tenant {
             tables,
             hot: Hot::default(),
             rows: BTreeMap::new(),
+            run_ids: HashMap::new(),
             stored: Links::default(),
             listed: None,
             generation: 0,

@@ -191,8 +191,10 @@ impl RunRow {
 
     /// The run's traces; the all-zero one where log records outside any trace belong to it.
     pub(crate) fn traces(&self) -> impl Iterator<Item = TraceId> {
-        let loose = format!("trace:{}", TraceId::default());
-        let loose = (self.trace_ids.is_empty() || self.join_keys.contains(&loose)).then(TraceId::default);
+        /// The key of log records outside any trace.
+        const LOOSE: &str = "trace:00000000000000000000000000000000";
+        let loose = self.trace_ids.is_empty() || self.join_keys.iter().any(|key| key == LOOSE);
+        let loose = loose.then(TraceId::default);
         self.trace_ids.iter().filter_map(|t| t.parse().ok()).chain(loose)
     }
 
