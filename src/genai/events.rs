@@ -22,9 +22,10 @@ pub struct Event {
     pub attrs: Attrs,
     /// The log record's body; null for a span event.
     pub body: Value,
-    time: u64,
+    /// What puts logs in order: time, when it was seen, role, place among messages or choices, hash. Only the time
+    /// counts for span events, which stand in their order.
+    place: (u64, u64, u8, u64, [u8; 32]),
     from_log: bool,
-    tie: [u8; 32],
 }
 
 /// What the events of one operation say.
@@ -44,13 +45,12 @@ pub fn collect(span: &Record, logs: &[&Record]) -> Vec<Event> {
         name: e.name.clone(),
         attrs: Attrs::new(&e.attributes),
         body: Value::Null,
-        time: e.time_unix_nano,
+        place: (e.time_unix_nano, 0, 0, 0, [0; 32]),
         from_log: false,
-        tie: [0; 32],
     });
     let mut events: Vec<_> = of_span.chain(logs.iter().filter_map(|l| of_log(l))).collect();
-    events.sort_by_key(|e| (e.from_log, e.time, rank(&e.name), e.tie));
-    events.dedup_by(|a, b| a.from_log && b.from_log && a.tie == b.tie);
+    events.sort_by_key(|e| (e.from_log, e.place));
+    events.dedup_by(|a, b| a.from_log && b.from_log && a.place == b.place);
     events
 }
 
@@ -64,7 +64,12 @@ pub fn of_log(record: &Record) -> Option<Event> {
     let name = names.into_iter().flatten().find(|n| is_claimed(n, &attrs));
     let name = name.or_else(|| Some(unnamed(record, &attrs, &body)?.to_owned()))?;
     let time = if log.time_unix_nano > 0 { log.time_unix_nano } else { log.observed_time_unix_nano };
-    Some(Event { name, attrs, body, time, from_log: true, tie: record.hash.0 })
+    let index = ["gen_ai.message.index", "index"].iter().find_map(|key| {
+        let value = attrs.get(key).or_else(|| body.get(key))?;
+        value.as_u64().or_else(|| value.as_str()?.parse().ok())
+    });
+    let place = (time, log.observed_time_unix_nano, rank(&name), index.unwrap_or_default(), record.hash.0);
+    Some(Event { name, attrs, body, place, from_log: true })
 }
 
 /// The event that a record without a name is, told by its body. It must belong to a span.

@@ -319,3 +319,42 @@ fn a_marker_is_taken_for_content() {
         (ContentState::External, ContentState::External)
     );
 }
+
+/// Clocks that count in milliseconds give many events one time.
+#[test]
+fn a_history_that_bears_one_time_is_shuffled() {
+    let said = [("user", "one"), ("assistant", "two"), ("user", "three"), ("tool", "four"), ("user", "five")];
+    let chat = || span(1, 0, "chat m", json!({"gen_ai.operation.name": "chat"}));
+    let mut events = chat();
+    let mut records = vec![chat().done()];
+    for (place, (role, text)) in said.iter().enumerate() {
+        let name = format!("gen_ai.{role}.message");
+        events = events
+            .event(&name, json!({"content": text, "id": "c1"}))
+            .with(|s| s.events.iter_mut().for_each(|e| e.time_unix_nano = s.start_time_unix_nano));
+        records.push(log_seen(10, place, &name, json!({"content": text, "id": "c1"})));
+    }
+    for (place, text) in ["first", "second"].iter().enumerate() {
+        let choice = json!({"index": place, "finish_reason": "stop", "content": text});
+        records.push(log_seen(12, 0, "gen_ai.choice", choice));
+    }
+    records.reverse();
+    let read = run([events]);
+    let order = |run: &Run| {
+        let input = &run.steps[0].input_messages;
+        input.iter().map(|n| run.messages[*n as usize].message.role.clone()).collect::<Vec<_>>()
+    };
+    let roles: Vec<_> = said.iter().map(|(role, _)| (*role).to_owned()).collect();
+    assert_eq!(order(&read), roles);
+    let read = only(runs_of(&records));
+    assert_eq!(order(&read), roles);
+    assert_eq!(text_out(&read.steps[0]), "firstsecond");
+}
+
+/// A log record of span 1 that was seen so many nanoseconds after the others of its time.
+fn log_seen(ms: u64, seen_ns: usize, event: &str, attributes: Value) -> Arc<Record> {
+    let record = log(1, ms, event, attributes);
+    let Body::Log(mut made) = record.body.clone() else { return record };
+    made.observed_time_unix_nano = made.time_unix_nano + seen_ns as u64;
+    Arc::new(Record::new(Body::Log(made), Arc::default(), 1, 0))
+}
