@@ -163,17 +163,17 @@ impl Store {
             return Ok(Page { items: Vec::new(), next_cursor: None });
         };
         let live = self.live_runs(&tenant)?;
-        let live = live.iter().map(|run| RunRow::of(run));
-        let mut rows: Vec<RunRow> = live.filter(|row| matches(row, filter)).collect();
-        {
-            let view = tenant.view.lock();
-            let covered = view.listed.as_ref().map(|l| l.traces.clone()).unwrap_or_default();
-            let rest = view.rows.values().filter(|row| matches(row, filter));
-            rows.extend(rest.filter(|row| row.traces().all(|t| !covered.contains(&t))).cloned());
-        }
+        let live: Vec<RunRow> = live.iter().map(|run| RunRow::of(run)).collect();
+        let view = tenant.view.lock();
+        let covered = view.listed.as_ref().map(|l| &l.traces).filter(|traces| !traces.is_empty());
+        let is_covered = |row: &RunRow| covered.is_some_and(|c| row.traces().any(|t| c.contains(&t)));
+        let rest = view.rows.values().filter(|row| matches(row, filter) && !is_covered(row));
+        let mut rows: Vec<&RunRow> = live.iter().filter(|row| matches(row, filter)).chain(rest).collect();
         rows.sort_by_cached_key(|row| std::cmp::Reverse(row.place()));
         let start = after.map_or(0, |after| rows.partition_point(|row| row.place() >= after));
-        let mut items: Vec<RunRow> = rows.into_iter().skip(start).take(limit.saturating_add(1)).collect();
+        let page = rows.into_iter().skip(start).take(limit.saturating_add(1));
+        let mut items: Vec<RunRow> = page.cloned().collect();
+        drop(view);
         let more = items.len() > limit;
         items.truncate(limit);
         let next_cursor = items.last().filter(|_| more).map(|row| cursor_of(&row.place()));
