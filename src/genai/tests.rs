@@ -2,9 +2,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc, time::Instant};
 
 use opentelemetry_proto::tonic::{
     collector::trace::v1::ExportTraceServiceRequest,
-    common::v1::{
-        AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList, any_value::Value as Any,
-    },
+    common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value::Value as Any},
     logs::v1::LogRecord,
     trace::v1::{Span, Status, span::Event},
 };
@@ -17,7 +15,10 @@ use super::{
     operation::{Kind, OpStatus, Operation, Rule},
     *,
 };
-use crate::otlp::record::{Body, Origin};
+use crate::otlp::{
+    fixtures::any_value,
+    record::{Body, Origin},
+};
 
 fn string(value: impl Into<String>) -> AnyValue {
     AnyValue { value: Some(Any::StringValue(value.into())) }
@@ -51,23 +52,6 @@ fn log(name: &str, time: u64, body: Value) -> Record {
         ..Default::default()
     };
     Record::new(Body::Log(log), Arc::new(Origin::default()), 0, 0)
-}
-
-fn any_value(value: &Value) -> AnyValue {
-    let value = match value {
-        Value::Null => None,
-        Value::Bool(b) => Some(Any::BoolValue(*b)),
-        Value::Number(n) => n.as_i64().map(Any::IntValue).or_else(|| n.as_f64().map(Any::DoubleValue)),
-        Value::String(s) => Some(Any::StringValue(s.clone())),
-        Value::Array(items) => {
-            Some(Any::ArrayValue(ArrayValue { values: items.iter().map(any_value).collect() }))
-        }
-        Value::Object(members) => {
-            let values = members.iter().map(|(k, v)| attribute(k, any_value(v))).collect();
-            Some(Any::KvlistValue(KeyValueList { values }))
-        }
-    };
-    AnyValue { value }
 }
 
 const INPUT: &str = r#"[{"role":"system","parts":[{"type":"text","content":"be brief"}]},

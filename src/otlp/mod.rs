@@ -17,6 +17,8 @@
 pub mod admit;
 pub mod decode;
 pub mod error;
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub mod grpc;
 pub mod http;
 pub mod inflate;

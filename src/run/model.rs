@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What a step is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub enum StepKind {
@@ -30,6 +30,8 @@ pub enum StepKind {
     Memory,
     Checkpoint,
     AgentCall,
+    /// The kind that says least.
+    #[default]
     Task,
 }
 
@@ -129,7 +131,7 @@ pub struct Note {
 }
 
 /// One step of a run, in full but for its input messages, which are indexes into [`Run::messages`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct Step {
     pub index: u32,

@@ -136,7 +136,12 @@ pub(super) fn infer(drafts: &[Draft], call: &Asked, shows: usize, answer: Option
         tool_arguments: call.arguments.clone(),
         tool_result: answer,
         inferred: true,
-        ..bare(&asker.step)
+        trace_id: asker.step.trace_id,
+        depth: asker.step.depth,
+        agent_path: asker.step.agent_path.clone(),
+        dialect: asker.step.dialect.clone(),
+        service_name: asker.step.service_name.clone(),
+        ..Step::default()
     };
     // Ready with its model call's end; siblings keep the order they were asked in.
     let (_, position, trace, span, _) = asker.rank;
@@ -148,48 +153,4 @@ pub(super) fn infer(drafts: &[Draft], call: &Asked, shows: usize, answer: Option
         calls: CallFindings { filled: vec!["arguments", "result"], ..CallFindings::default() },
         step,
     })
-}
-
-/// Where a step stands, without what it is.
-fn bare(step: &Step) -> Step {
-    Step {
-        index: 0,
-        kind: step.kind,
-        name: String::new(),
-        decision: None,
-        span_id: None,
-        trace_id: step.trace_id,
-        parent_index: None,
-        depth: step.depth,
-        agent_path: step.agent_path.clone(),
-        parallel_group: None,
-        start_ns: 0,
-        end_ns: 0,
-        status: OpStatus::Ok,
-        error: None,
-        model: None,
-        response_model: None,
-        provider: None,
-        response_id: None,
-        finish_reasons: Vec::new(),
-        request: Default::default(),
-        ttft_ns: None,
-        system_instructions: Vec::new(),
-        tool_definitions: None,
-        input_messages: Vec::new(),
-        input_state: ContentState::NotCaptured,
-        output_messages: Vec::new(),
-        output_state: ContentState::NotCaptured,
-        tool_call_id: None,
-        tool_arguments: None,
-        tool_result: None,
-        retrieval_query: None,
-        retrieval_documents: None,
-        usage: Default::default(),
-        cost_source: None,
-        inferred: false,
-        dialect: step.dialect.clone(),
-        service_name: step.service_name.clone(),
-        superseded_spans: Vec::new(),
-    }
 }

@@ -13,9 +13,7 @@ mod verdict;
 use std::sync::Arc;
 
 use opentelemetry_proto::tonic::{
-    common::v1::{
-        AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList, any_value::Value as Any,
-    },
+    common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value::Value as Any},
     logs::v1::LogRecord,
     resource::v1::Resource,
     trace::v1::{Span, Status, span::Event},
@@ -23,7 +21,10 @@ use opentelemetry_proto::tonic::{
 use serde_json::Value;
 
 use super::super::{Run, Settled, assemble, model::Step};
-use crate::otlp::record::{Body, Origin, Record};
+use crate::otlp::{
+    fixtures::{any_value, attributes_of},
+    record::{Body, Origin, Record},
+};
 
 /// A span of trace 1 under construction. Its id orders it: it lasts from 10 times the id for 9 milliseconds.
 struct Sent {
@@ -106,29 +107,6 @@ fn log(span: u64, ms: u64, event: &str, attributes: Value) -> Arc<Record> {
         ..LogRecord::default()
     };
     Arc::new(Record::new(Body::Log(log), Arc::default(), 1, 0))
-}
-
-fn attributes_of(members: &Value) -> Vec<KeyValue> {
-    let of = |(key, value): (&String, &Value)| KeyValue {
-        key: key.clone(),
-        value: Some(any_value(value)),
-        ..KeyValue::default()
-    };
-    members.as_object().into_iter().flatten().map(of).collect()
-}
-
-fn any_value(value: &Value) -> AnyValue {
-    let value = match value {
-        Value::Null => None,
-        Value::Bool(b) => Some(Any::BoolValue(*b)),
-        Value::Number(n) => n.as_i64().map(Any::IntValue).or_else(|| n.as_f64().map(Any::DoubleValue)),
-        Value::String(s) => Some(Any::StringValue(s.clone())),
-        Value::Array(items) => {
-            Some(Any::ArrayValue(ArrayValue { values: items.iter().map(any_value).collect() }))
-        }
-        Value::Object(_) => Some(Any::KvlistValue(KeyValueList { values: attributes_of(value) })),
-    };
-    AnyValue { value }
 }
 
 fn runs(sent: impl IntoIterator<Item = Sent>) -> Vec<Run> {
