@@ -3,14 +3,17 @@
 //! One local folder for now; the operations are those that an object store has too.
 
 use std::{
+    collections::HashSet,
     fs::{self, File},
-    io::{self, Read, Seek, SeekFrom, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
+
+use parking_lot::Mutex;
 
 /// How a conditional put ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub enum Put {
 pub struct Objects {
     root: PathBuf,
     writes: Arc<AtomicU64>,
+    /// Folders whose names this process has synced.
+    folders: Arc<Mutex<HashSet<PathBuf>>>,
     /// Tests only: writes from this one on fail, as if the machine had stopped. 0 is never.
     #[cfg(test)]
     fails_from: Arc<AtomicU64>,
@@ -37,6 +42,7 @@ impl Objects {
         Self {
             root: root.into(),
             writes: Arc::default(),
+            folders: Arc::default(),
             #[cfg(test)]
             fails_from: Arc::default(),
         }
@@ -86,18 +92,6 @@ impl Objects {
         }
     }
 
-    /// `len` bytes from `offset`.
-    ///
-    /// # Errors
-    /// When the object is absent or shorter.
-    pub fn read_range(&self, name: &str, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        let mut file = File::open(self.path(name))?;
-        let _ = file.seek(SeekFrom::Start(offset))?;
-        let mut bytes = vec![0; len];
-        file.read_exact(&mut bytes)?;
-        Ok(bytes)
-    }
-
     /// Names of the objects directly in `folder`, sorted; empty when there is no such folder.
     ///
     /// # Errors
@@ -135,7 +129,7 @@ impl Objects {
         self.step()?;
         let target = self.path(name);
         let folder = target.parent().unwrap_or(&self.root).to_owned();
-        make_folder(&folder)?;
+        self.make_folder(&folder)?;
         let unique = self.writes.load(Ordering::Relaxed);
         let stem = target.file_name().unwrap_or_default().to_string_lossy();
         let temporary = folder.join(format!(".{stem}.{}.{unique}.tmp", std::process::id()));
@@ -143,6 +137,24 @@ impl Objects {
         file.write_all(bytes)?;
         file.sync_all()?;
         Ok((target, temporary))
+    }
+
+    /// Makes a folder and those above it, each durable in the one above. One of ours that is there may have been made
+    /// by a process that was killed before it synced the name.
+    fn make_folder(&self, folder: &Path) -> io::Result<()> {
+        let is_ours = folder.starts_with(&self.root);
+        if self.folders.lock().contains(folder) || !is_ours && folder.is_dir() {
+            return Ok(());
+        }
+        if let Some(parent) = folder.parent().filter(|p| !p.as_os_str().is_empty()) {
+            self.make_folder(parent)?;
+        }
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => sync_parent(folder)?,
+        }
+        let _ = self.folders.lock().insert(folder.to_owned());
+        Ok(())
     }
 
     /// Counts a change to the disk; where tests make one fail.
@@ -165,20 +177,6 @@ impl Objects {
     }
 }
 
-/// Makes a folder and its parents, each durable in the one above.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    if let Some(parent) = folder.parent().filter(|p| !p.as_os_str().is_empty()) {
-        make_folder(parent)?;
-    }
-    match fs::create_dir(folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => sync_parent(folder),
-    }
-}
-
 fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent)?.sync_all()
@@ -196,6 +194,5 @@ mod tests {
         assert_eq!(objects.put_if_absent("a/b/0.json", b"two").unwrap(), Put::Exists);
         assert_eq!(objects.read("a/b/0.json").unwrap().unwrap(), b"one");
         assert_eq!(objects.list("a/b").unwrap(), ["0.json"], "no temporary file stays");
-        assert_eq!(objects.read_range("a/b/0.json", 1, 2).unwrap(), b"ne");
     }
 }
