@@ -131,6 +131,28 @@ pub fn read<T: DeserializeOwned>(
     std::panic::catch_unwind(read).unwrap_or_else(|_| Err(Error::Damaged("the decoder gave up".into())))
 }
 
+/// Row groups whose bloom filter does not exclude all of `wanted`.
+fn groups_with(
+    builder: &ParquetRecordBatchReaderBuilder<Bytes>,
+    key: &str,
+    wanted: &BTreeSet<String>,
+) -> Result<Vec<usize>, Error> {
+    let column = builder.parquet_schema().columns().iter().position(|c| c.path().string() == key);
+    let mut groups = Vec::new();
+    for group in 0..builder.metadata().num_row_groups() {
+        let filter = match column {
+            Some(column) => builder
+                .get_row_group_column_bloom_filter(group, column)
+                .map_err(|e| Error::Damaged(e.to_string()))?,
+            None => None,
+        };
+        if filter.is_none_or(|f| wanted.iter().any(|id| f.check(id.as_str()))) {
+            groups.push(group);
+        }
+    }
+    Ok(groups)
+}
+
 fn read_inner<T: DeserializeOwned>(
     file: Bytes,
     key: &str,
@@ -143,20 +165,7 @@ fn read_inner<T: DeserializeOwned>(
     let mut builder =
         ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(|e| damaged(&e))?;
     if let Some(wanted) = keys {
-        let columns = builder.parquet_schema().columns();
-        let column = columns.iter().position(|c| c.path().string() == key);
-        let mut groups = Vec::new();
-        for group in 0..builder.metadata().num_row_groups() {
-            let filter = match column {
-                Some(column) => {
-                    builder.get_row_group_column_bloom_filter(group, column).map_err(|e| damaged(&e))?
-                }
-                None => None,
-            };
-            if filter.is_none_or(|f| wanted.iter().any(|id| f.check(id.as_str()))) {
-                groups.push(group);
-            }
-        }
+        let groups = groups_with(&builder, key, wanted)?;
         let mask = ProjectionMask::columns(builder.parquet_schema(), [key]);
         let wanted = wanted.clone();
         let is_wanted = ArrowPredicateFn::new(mask, move |batch| {
@@ -224,5 +233,10 @@ mod tests {
             read::<SpanRow>(file.clone(), "trace_id", Some(&[id.to_owned()].into())).unwrap().len()
         };
         assert_eq!((of("ab"), of("cd")), (1, 0));
+        let groups = |id: &str| {
+            let builder = ParquetRecordBatchReaderBuilder::try_new(file.clone()).unwrap();
+            groups_with(&builder, "trace_id", &[id.to_owned()].into()).unwrap()
+        };
+        assert_eq!((groups("ab"), groups("cd")), (vec![0], vec![]));
     }
 }
