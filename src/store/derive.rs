@@ -3,7 +3,10 @@
 //! Everything that a derivation depends on is in the tables: the version of `spans`, and the moment by which traces
 //! were judged settled. So a crash anywhere is mended by doing the same again: assembly is pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 
@@ -38,7 +41,7 @@ impl Now {
 
 /// Traces of `records` that have settled by `now`.
 pub(super) fn settled<'a>(
-    records: impl IntoIterator<Item = &'a std::sync::Arc<Record>>,
+    records: impl IntoIterator<Item = &'a Arc<Record>>,
     now: Now,
     settings: &Settings,
 ) -> BTreeSet<TraceId> {
@@ -65,7 +68,7 @@ impl Inner {
         let _work = tenant.work.lock();
         let (due, pending) = {
             let view = tenant.view.lock();
-            (self.due(view.rows.values(), now), view.hot.pending.clone())
+            (self.due(view.rows.values().map(Arc::as_ref), now), view.hot.pending.clone())
         };
         if due.is_empty() && pending.is_empty() {
             return Ok(());
@@ -114,7 +117,7 @@ impl Inner {
         let (traces, replaced, spans) = {
             let mut view = tenant.view.lock();
             let mut from = view.hot.pending.clone();
-            from.extend(self.due(view.rows.values(), now));
+            from.extend(self.due(view.rows.values().map(Arc::as_ref), now));
             let traces = view.closure(from);
             let replaced = view.runs_of(&traces);
             (traces, replaced, view.tables.spans.clone())
@@ -181,7 +184,10 @@ impl Inner {
         };
         let txns =
             [("derive".to_owned(), revision), ("derive_now".to_owned(), now.0), ("owner".to_owned(), 1)];
+        // A table that is shared is copied when it changes.
+        drop(current);
         let mut view = tenant.view.lock();
+        view.listed = None;
         let _ = view.tables.get_mut(table).commit(&commit_id, &txns, add, &removed, now_ms)?;
         let _ = self.metrics.commits.inc();
         Ok(())

@@ -174,29 +174,31 @@ impl Store {
         let folder = Folder::open(path, mode)?;
         let objects = Objects::new(path.join("tables"));
         let wal_folder = path.join("wal");
-        let (wal, recovered, frames) = match mode {
-            Mode::ReadOnly => (None, Wal::peek(&wal_folder)?, None),
-            Mode::ReadWrite => {
-                let (wal, recovered, frames) = Wal::open(&wal_folder, wal_settings, 0)?;
-                (Some(wal), recovered.frames, Some(frames))
-            }
-        };
-        let inner = Arc::new(Inner {
+        let mut inner = Inner {
             folder,
             objects,
             settings,
             clock,
             metrics,
             mode,
-            wal,
+            wal: None,
             tenants: RwLock::default(),
             applied: AtomicU64::new(0),
             stop: AtomicBool::new(false),
-        });
-        // Numbers that were given out before are in a table or among the recovered frames.
-        let given = inner.wal.as_ref().map_or(0, Wal::next_seq);
-        inner.applied.store(given, Ordering::SeqCst);
+        };
         inner.open_tenants()?;
+        let (recovered, frames) = match mode {
+            Mode::ReadOnly => (Wal::peek(&wal_folder)?, None),
+            Mode::ReadWrite => {
+                let (wal, recovered, frames) =
+                    Wal::open(&wal_folder, wal_settings, inner.seq_after_tables())?;
+                // Numbers that were given out before are in a table or among the recovered frames.
+                inner.applied.store(recovered.next_seq, Ordering::SeqCst);
+                inner.wal = Some(wal);
+                (recovered.frames, Some(frames))
+            }
+        };
+        let inner = Arc::new(inner);
         inner.recover(&recovered)?;
         let threads = frames.map(|frames| work::spawn(&inner, frames)).transpose();
         let threads = threads.map_err(|source| Error::Io { path: path.into(), source })?.unwrap_or_default();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Error, Mode, RunRow, Store,
     derive::{Now, settled},
+    table::TenantTable,
     tenant::{Listed, Tenant, View, stored_records, trace_of},
 };
 use crate::{
@@ -131,7 +132,7 @@ impl Store {
     /// When a table cannot be read.
     pub fn trace_records(&self, tenant: &TenantId, trace: TraceId) -> Result<Vec<Arc<Record>>, Error> {
         let Some(tenant) = self.current(tenant) else { return Ok(Vec::new()) };
-        Ok(ordered(records_of(&tenant, |_| BTreeSet::from([trace]))?.records))
+        Ok(ordered(records_of(&tenant, |_| BTreeSet::from([trace]))?.all))
     }
 
     /// All records of the tenant, by trace. Holds them in memory.
@@ -144,7 +145,7 @@ impl Store {
             let stored = view.tables.spans.all_keys().map(|k| trace_of(k));
             stored.chain(view.hot.records.keys().copied()).collect()
         };
-        Ok(ordered(records_of(&tenant, all)?.records))
+        Ok(ordered(records_of(&tenant, all)?.all))
     }
 
     /// Runs that match, newest first.
@@ -162,18 +163,14 @@ impl Store {
         let Some(tenant) = self.current(tenant) else {
             return Ok(Page { items: Vec::new(), next_cursor: None });
         };
-        let live = self.live_runs(&tenant)?;
-        let live: Vec<RunRow> = live.iter().map(|run| RunRow::of(run)).collect();
-        let view = tenant.view.lock();
-        let covered = view.listed.as_ref().map(|l| &l.traces).filter(|traces| !traces.is_empty());
-        let is_covered = |row: &RunRow| covered.is_some_and(|c| row.traces().any(|t| c.contains(&t)));
-        let rest = view.rows.values().filter(|row| matches(row, filter) && !is_covered(row));
-        let mut rows: Vec<&RunRow> = live.iter().filter(|row| matches(row, filter)).chain(rest).collect();
+        let listed = self.listed(&tenant)?;
+        let live: Vec<RunRow> = listed.runs.iter().map(|run| RunRow::of(run)).collect();
+        let all = live.iter().chain(listed.rows.iter().map(Arc::as_ref));
+        let mut rows: Vec<&RunRow> = all.filter(|row| matches(row, filter)).collect();
         rows.sort_by_cached_key(|row| std::cmp::Reverse(row.place()));
         let start = after.map_or(0, |after| rows.partition_point(|row| row.place() >= after));
         let page = rows.into_iter().skip(start).take(limit.saturating_add(1));
         let mut items: Vec<RunRow> = page.cloned().collect();
-        drop(view);
         let more = items.len() > limit;
         items.truncate(limit);
         let next_cursor = items.last().filter(|_| more).map(|row| cursor_of(&row.place()));
@@ -191,12 +188,6 @@ impl Store {
         let together = |view: &mut View| {
             let mut from: BTreeSet<TraceId> = view.stored.traces(&format!("run:{id}")).collect();
             from.extend(view.hot.linked().traces(&format!("run:{id}")));
-            from.extend(
-                view.rows
-                    .values()
-                    .filter(|r| r.run_id == id || r.aliases.iter().any(|a| a == id))
-                    .flat_map(RunRow::traces),
-            );
             // A run that no producer named has its trace's id; one of loose logs is found among them.
             from.extend(id.parse::<TraceId>().ok());
             if from.is_empty() {
@@ -204,11 +195,11 @@ impl Store {
             }
             view.closure(from)
         };
-        let Taken { records, settled, .. } = records_of(&tenant, together)?;
-        if records.is_empty() {
+        let Records { all, settled, .. } = records_of(&tenant, together)?;
+        if all.is_empty() {
             return Ok(None);
         }
-        Ok(Some(self.assemble(records, settled)))
+        Ok(Some(self.assemble(all, settled)))
     }
 
     /// `known` are traces that the tables hold as settled; time may have settled others since.
@@ -229,29 +220,32 @@ impl Store {
         (records, runs.into_iter().map(Arc::new).collect())
     }
 
-    /// Runs whose newest state is not in the tables: of hot and pending traces, and of runs that time has settled.
-    pub(super) fn live_runs(&self, tenant: &Tenant) -> Result<Vec<Arc<Run>>, Error> {
+    /// The tenant at one moment, with the runs assembled whose newest state is not in the tables: of hot and pending
+    /// traces, and of runs that time has settled.
+    pub(super) fn listed(&self, tenant: &Tenant) -> Result<Arc<Listed>, Error> {
         let now = self.inner.clock.monotonic();
-        let generation = {
-            let view = tenant.view.lock();
-            if let Some(listed) =
-                view.listed.as_ref().filter(|l| l.generation == view.generation && l.until > now)
-            {
-                return Ok(listed.runs.clone());
-            }
-            view.generation
-        };
         let at = if self.inner.mode == Mode::ReadOnly { Now::ALL_SETTLED } else { self.inner.now() };
-        let live = |view: &mut View| {
+        let (generation, taken, tables, rows, mut replaced) = {
+            let mut view = tenant.view.lock();
+            if let Some(listed) = view.fresh_list(now) {
+                return Ok(listed);
+            }
             let mut from = view.hot.live();
-            from.extend(self.inner.due(view.rows.values(), at));
-            view.closure(from)
+            from.extend(self.inner.due(view.rows.values().map(Arc::as_ref), at));
+            let traces = view.closure(from);
+            let replaced = view.runs_of(&traces);
+            let others = view.rows.iter().filter(|(id, _)| !replaced.contains(*id));
+            let rows: Vec<Arc<RunRow>> = others.map(|(_, row)| row.clone()).collect();
+            (view.generation, Taken::new(&view, traces), view.tables.clone(), rows, replaced)
         };
-        let Taken { traces, records, settled } = records_of(tenant, live)?;
-        let (_, runs) = self.assemble(records, settled);
-        let mut view = tenant.view.lock();
-        view.listed = Some(Listed { generation, until: now + LIST_AGE_MAX, traces, runs: runs.clone() });
-        Ok(runs)
+        let Records { all, hot, settled } = taken.read()?;
+        let (_, runs) = self.assemble(all, settled);
+        // A derivation under way may have put rows of these into some tables already.
+        replaced.extend(runs.iter().map(|run| run.run_id.clone()));
+        let until = now + LIST_AGE_MAX;
+        let listed = Arc::new(Listed { generation, until, runs, rows, replaced, tables, hot });
+        tenant.view.lock().listed = Some(listed.clone());
+        Ok(listed)
     }
 
     /// The tenant, with everything that was acknowledged by now.
@@ -261,29 +255,52 @@ impl Store {
     }
 }
 
-/// What a reader took at one moment.
+/// What a reader took of some traces at one moment, under the lock: hot records and the list of files together, so that
+/// a flush in between hides nothing.
 struct Taken {
     traces: BTreeSet<TraceId>,
-    records: Vec<Arc<Record>>,
+    hot: Vec<Arc<Record>>,
+    spans: TenantTable,
+    settled: BTreeSet<TraceId>,
+}
+
+/// The records of some traces, each version once.
+struct Records {
+    all: Vec<Arc<Record>>,
+    /// Those of them that the tables do not have.
+    hot: Vec<Arc<Record>>,
     /// Of the traces, those that the tables hold as settled and that nothing was added to since.
     settled: BTreeSet<TraceId>,
 }
 
-/// The records of the traces that `choose` names, hot and stored, each version once. Hot records and the list of files
-/// are taken under one lock, so that a flush in between hides nothing.
-fn records_of(tenant: &Tenant, choose: impl FnOnce(&mut View) -> BTreeSet<TraceId>) -> Result<Taken, Error> {
-    let (traces, hot, spans, settled) = {
+impl Taken {
+    fn new(view: &View, traces: BTreeSet<TraceId>) -> Self {
+        let hot = traces.iter().filter_map(|t| view.hot.records.get(t)).flatten().cloned().collect();
+        let settled = traces.iter().copied().filter(|trace| view.is_settled(*trace)).collect();
+        Self { traces, hot, spans: view.tables.spans.clone(), settled }
+    }
+
+    /// Reads the files; without the lock.
+    fn read(self) -> Result<Records, Error> {
+        let mut all = stored_records(&self.spans, &self.traces)?;
+        let there: BTreeSet<_> = all.iter().map(|r| r.hash).collect();
+        let hot: Vec<_> = self.hot.into_iter().filter(|r| !there.contains(&r.hash)).collect();
+        all.extend(hot.iter().cloned());
+        Ok(Records { all, hot, settled: self.settled })
+    }
+}
+
+/// The records of the traces that `choose` names.
+fn records_of(
+    tenant: &Tenant,
+    choose: impl FnOnce(&mut View) -> BTreeSet<TraceId>,
+) -> Result<Records, Error> {
+    let taken = {
         let mut view = tenant.view.lock();
         let traces = choose(&mut view);
-        let hot: Vec<Arc<Record>> =
-            traces.iter().filter_map(|t| view.hot.records.get(t)).flatten().cloned().collect();
-        let settled = traces.iter().copied().filter(|trace| view.is_settled(*trace)).collect();
-        (traces, hot, view.tables.spans.clone(), settled)
+        Taken::new(&view, traces)
     };
-    let mut records = stored_records(&spans, &traces)?;
-    let there: BTreeSet<_> = records.iter().map(|r| r.hash).collect();
-    records.extend(hot.into_iter().filter(|r| !there.contains(&r.hash)));
-    Ok(Taken { traces, records, settled })
+    taken.read()
 }
 
 /// By trace, start and id, so that an export does not depend on the way the records took.

@@ -168,16 +168,15 @@ impl TenantTable {
         actions.extend(add.iter().map(|(add, _)| Action::Add(add.clone())));
         let outcome =
             self.log.commit(Arc::make_mut(&mut self.state), commit_id, once.as_ref(), &actions, now_ms)?;
-        if outcome != Outcome::AlreadyIn {
-            if !removed.is_empty() {
-                Arc::make_mut(&mut self.files_of).retain(|_, files| {
-                    files.retain(|f| !removed.contains(f));
-                    !files.is_empty()
-                });
-            }
-            if let Some((add, keys)) = add {
-                self.index(&add.path, keys);
-            }
+        // Also for a commit that was in already: this process may not have heard of it.
+        if !removed.is_empty() {
+            Arc::make_mut(&mut self.files_of).retain(|_, files| {
+                files.retain(|f| !removed.contains(f));
+                !files.is_empty()
+            });
+        }
+        if let Some((add, keys)) = add.filter(|(add, _)| self.state.files.contains_key(&add.path)) {
+            self.index(&add.path, keys);
         }
         Ok(outcome)
     }

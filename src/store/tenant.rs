@@ -39,22 +39,31 @@ pub(super) struct View {
     pub(super) tables: Tables,
     pub(super) hot: Hot,
     /// The `runs` table, by run id.
-    pub(super) rows: BTreeMap<String, RunRow>,
+    pub(super) rows: BTreeMap<String, Arc<RunRow>>,
     /// Ids in `rows` by trace.
     run_ids: HashMap<TraceId, BTreeSet<String>>,
     /// Links of the runs in `rows`.
     pub(super) stored: Links,
-    /// Runs assembled for lists, until something changes.
-    pub(super) listed: Option<Listed>,
+    /// What lists and queries took last, until something changes.
+    pub(super) listed: Option<Arc<Listed>>,
     /// Counts changes of what a reader would see.
     pub(super) generation: u64,
 }
 
+/// All of a tenant at one moment: what the tables hold, and what is assembled for the reader. No run is in both.
+#[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "a query takes the tables with it"))]
 pub(super) struct Listed {
     pub(super) generation: u64,
     pub(super) until: Duration,
-    pub(super) traces: BTreeSet<TraceId>,
+    /// Runs whose newest state is not in the tables.
     pub(super) runs: Vec<Arc<Run>>,
+    /// Rows of all other runs.
+    pub(super) rows: Vec<Arc<RunRow>>,
+    /// Ids under which the tables may hold what `runs` replaces.
+    pub(super) replaced: BTreeSet<String>,
+    pub(super) tables: Tables,
+    /// Records that `spans` does not have.
+    pub(super) hot: Vec<Arc<Record>>,
 }
 
 /// The five tables.
@@ -209,6 +218,11 @@ impl View {
         closure(from, &[stored, hot.linked()])
     }
 
+    /// What lists took last, if it is still so. Time may settle runs meanwhile.
+    pub(super) fn fresh_list(&self, now: Duration) -> Option<Arc<Listed>> {
+        self.listed.clone().filter(|listed| listed.generation == self.generation && listed.until > now)
+    }
+
     pub(super) fn changed(&mut self) {
         self.generation += 1;
         self.listed = None;
@@ -220,7 +234,7 @@ impl View {
             let _ = self.run_ids.entry(trace).or_default().insert(row.run_id.clone());
             self.stored.add(trace, row.join_keys.iter().cloned().chain([format!("run:{}", row.run_id)]));
         }
-        let _ = self.rows.insert(row.run_id.clone(), row);
+        let _ = self.rows.insert(row.run_id.clone(), Arc::new(row));
     }
 
     pub(super) fn remove_row(&mut self, run_id: &str) {
@@ -293,7 +307,7 @@ impl Tenant {
     ///
     /// Exactly once: the commit carries the frame's number, and what the table holds already is dropped before. One
     /// node writes a tenant's table, so nothing can come in between.
-    pub(super) fn flush(&self, node: &str, now_ms: i64, now: Duration) -> Result<Option<u64>, table::Error> {
+    pub(super) fn flush(&self, app: String, now_ms: i64, now: Duration) -> Result<Option<u64>, table::Error> {
         let _work = self.work.lock();
         let (spans, seq, mut records) = {
             let view = self.view.lock();
@@ -304,7 +318,6 @@ impl Tenant {
         let traces: BTreeSet<TraceId> = records.iter().map(|r| r.trace_id()).collect();
         let there: HashSet<RecordHash> = stored_records(&spans, &traces)?.iter().map(|r| r.hash).collect();
         records.retain(|r| !there.contains(&r.hash));
-        let app = format!("wal/{node}");
         let commit_id = row_id(&self.id, &app, &[&seq.to_string()]);
         let mut add = None;
         if !records.is_empty() {
@@ -315,7 +328,10 @@ impl Tenant {
             let keys = rows.iter().map(|r| r.trace_id.clone()).collect();
             add = Some((spans.write(&rows, &commit_id, now_ms)?, keys));
         }
+        // A table that is shared is copied when it changes.
+        drop(spans);
         let mut view = self.view.lock();
+        view.listed = None;
         let txns = [(app, i64::try_from(seq).unwrap_or(i64::MAX))];
         let _ = view.tables.spans.commit(&commit_id, &txns, add, &BTreeSet::new(), now_ms)?;
         view.hot.flushed(seq, now);

@@ -133,6 +133,34 @@ fn a_crash_in_a_flush_loses_or_doubles_a_row() {
     assert!(crashes > 15 && crashes < 200, "{crashes} crashes");
 }
 
+/// Scenario: the folder of the log is lost with its disk while the tables are kept; then more arrives.
+/// Guarantee: what is acknowledged from then on is in the tables, and there after another crash.
+#[test]
+fn a_log_that_was_lost_gives_numbers_again_that_a_table_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = clock();
+    let store = open(dir.path(), &clock).unwrap();
+    for t in 1..=3 {
+        send(&store, &[span(t, 1)]);
+    }
+    store.settle_and_flush().unwrap();
+    crash(&store);
+    drop(store);
+    std::fs::remove_dir_all(dir.path().join("wal")).unwrap();
+    let store = open(dir.path(), &clock).unwrap();
+    send(&store, &[span(4, 1)]);
+    crash(&store);
+    drop(store);
+    let store = open(dir.path(), &clock).unwrap();
+    assert_eq!(hashes(&store).len(), 4);
+    store.settle_and_flush().unwrap();
+    crash(&store);
+    drop(store);
+    let store = open(dir.path(), &clock).unwrap();
+    assert_eq!(hashes(&store).len(), 4, "flushed");
+    crash(&store);
+}
+
 /// Scenario: a run is committed, then its late spans arrive; readers ask at every moment.
 /// Guarantee: hot, flushed or derived, the reader sees one run with all that was acknowledged.
 #[test]
@@ -157,12 +185,88 @@ fn a_late_span_is_hidden_or_makes_a_second_run() {
     store.inner.catch_up();
     assert_eq!(steps(&store), 2, "late and hot");
     let all = store.inner.all_tenants();
-    let _ = all[0].flush("n", 0, Duration::ZERO).unwrap();
+    let _ = all[0].flush("wal/n".into(), 0, Duration::ZERO).unwrap();
     assert_eq!(steps(&store), 2, "flushed, not derived");
     store.settle_and_flush().unwrap();
     assert_eq!(steps(&store), 2, "derived again");
     assert_eq!(rows(&store, schema::Table::RunSteps).len(), 2);
     crash(&store);
+}
+
+/// Scenario: runs arrive, are flushed, derived and get late spans, while readers list them and query the tables.
+/// Guarantee: at every moment each run that was acknowledged is there, and each run and step once.
+#[test]
+fn a_list_or_a_query_under_load_has_a_run_twice_or_not_at_all() {
+    const TRACES: u8 = 60;
+    let dir = tempfile::tempdir().unwrap();
+    let tenant = TenantId::embedded();
+    let store = open(dir.path(), &clock()).unwrap();
+    let acknowledged = Arc::new(AtomicU64::new(0));
+    let writer = {
+        let (store, acknowledged) = (store.clone(), acknowledged.clone());
+        std::thread::spawn(move || {
+            for t in 1..=TRACES {
+                send(&store, &[span(t, 1), span(t, 2)]);
+                acknowledged.store(t.into(), Ordering::SeqCst);
+                if t % 3 == 0 {
+                    store.settle_and_flush().unwrap();
+                    send(&store, &[span(t - 1, 3)]);
+                }
+            }
+        })
+    };
+    let mut rounds = 0;
+    while !writer.is_finished() || rounds == 0 {
+        let before = acknowledged.load(Ordering::SeqCst);
+        let page = store.runs(&tenant, &RunFilter::default(), None, 1_000).unwrap();
+        let ids: BTreeSet<_> = page.items.iter().map(|row| row.run_id.clone()).collect();
+        assert_eq!(ids.len(), page.items.len(), "a run twice");
+        assert!(ids.len() as u64 >= before, "{} of {before} runs", ids.len());
+        #[cfg(feature = "sql")]
+        {
+            let before = acknowledged.load(Ordering::SeqCst);
+            let steps = steps_of_query(&store, &tenant);
+            let distinct: BTreeSet<_> = steps.iter().collect();
+            assert_eq!(distinct.len(), steps.len(), "a step twice");
+            let runs: BTreeSet<_> = steps.iter().map(|(run, _)| run).collect();
+            assert!(runs.len() as u64 >= before, "{} of {before} runs have steps", runs.len());
+        }
+        rounds += 1;
+    }
+    writer.join().unwrap();
+    assert_eq!(
+        store.runs(&tenant, &RunFilter::default(), None, 1_000).unwrap().items.len(),
+        usize::from(TRACES)
+    );
+    crash(&store);
+}
+
+/// Run and index of each row of `run_steps` as a query sees them.
+#[cfg(feature = "sql")]
+fn steps_of_query(store: &Store, tenant: &TenantId) -> Vec<(String, String)> {
+    use arrow::array::AsArray;
+    let relations = store.relations(tenant).unwrap();
+    let steps = relations.into_iter().find(|relation| relation.name == "run_steps").unwrap();
+    let (key, replaced) = steps.replaced.unwrap();
+    let mut found = Vec::new();
+    for file in &steps.files {
+        let bytes = bytes::Bytes::from(std::fs::read(file).unwrap());
+        for row in parquet::read::<serde_json::Value>(bytes, key, None).unwrap() {
+            let run = row[key].as_str().unwrap().to_owned();
+            if !replaced.contains(&run) {
+                found.push((run, row["step_index"].to_string()));
+            }
+        }
+    }
+    for batch in &steps.hot {
+        let runs = batch.column_by_name(key).unwrap().as_string::<i32>();
+        let indexes = batch.column_by_name("step_index").unwrap();
+        for row in 0..batch.num_rows() {
+            let index = arrow::util::display::array_value_to_string(indexes, row).unwrap();
+            found.push((runs.value(row).to_owned(), index));
+        }
+    }
+    found
 }
 
 /// Scenario: a run's second trace arrives and is flushed before anyone asks, long after the first was derived.

@@ -47,6 +47,20 @@ impl Inner {
         Ok(())
     }
 
+    /// The number after the greatest that a table holds. A log that was lost must not give a number again: its frame
+    /// would count as one that the table has.
+    pub(super) fn seq_after_tables(&self) -> u64 {
+        let app = self.wal_app();
+        let tenants = self.all_tenants();
+        let greatest = tenants.iter().filter_map(|t| t.view.lock().tables.spans.txn(&app)).max();
+        greatest.and_then(|seq| u64::try_from(seq).ok()).map_or(0, |seq| seq.saturating_add(1))
+    }
+
+    /// The application id under which `spans` keeps how far it has this log.
+    fn wal_app(&self) -> String {
+        format!("wal/{}", self.folder.node_id)
+    }
+
     /// The tenant, opened when it is not yet.
     pub(super) fn tenant(&self, id: &TenantId) -> Result<Arc<Tenant>, Error> {
         if let Some(tenant) = self.tenants.read().get(id) {
@@ -72,12 +86,12 @@ impl Inner {
 
     /// Brings the frames that no table holds into the hot set. Memory is bounded: what is over it is flushed.
     pub(super) fn recover(&self, frames: &[FrameRef]) -> Result<(), Error> {
+        let app = self.wal_app();
         for frame in frames {
             let in_table = match self.mode {
                 Mode::ReadWrite => Some(self.tenant(&frame.tenant)?),
                 Mode::ReadOnly => self.known_tenant(&frame.tenant),
             };
-            let app = format!("wal/{}", self.node_id());
             let done = in_table.and_then(|t| t.view.lock().tables.spans.txn(&app));
             let _ = self.applied.fetch_max(frame.seq + 1, Ordering::SeqCst);
             if done.is_none_or(|done| i64::try_from(frame.seq).unwrap_or(i64::MAX) > done) {
@@ -90,10 +104,6 @@ impl Inner {
             }
         }
         Ok(())
-    }
-
-    fn node_id(&self) -> &str {
-        &self.folder.node_id
     }
 
     fn intake(&self, frames: &DurableFrames) {
@@ -248,7 +258,7 @@ impl Inner {
 
     fn flush(&self, tenant: &Tenant) -> Result<(), Error> {
         let Some(wal) = &self.wal else { return Err(Error::ReadOnly) };
-        let flushed = tenant.flush(self.node_id(), self.now().unix_ms(), self.clock.monotonic())?;
+        let flushed = tenant.flush(self.wal_app(), self.now().unix_ms(), self.clock.monotonic())?;
         if let Some(seq) = flushed {
             let _ = self.metrics.commits.inc();
             wal.release(&BTreeMap::from([(tenant.id.clone(), seq)]))?;

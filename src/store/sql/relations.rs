@@ -1,7 +1,5 @@
 //! A tenant's tables as a query sees them: files of the present versions, and rows of what memory holds.
 
-use std::collections::{BTreeSet, HashSet};
-
 use super::Relation;
 use crate::{
     store::{
@@ -9,7 +7,6 @@ use crate::{
         rows::{self, spans::SpanRow},
         schema::Table,
         table,
-        tenant::{Tables, stored_records},
     },
     tenant::TenantId,
 };
@@ -31,18 +28,10 @@ impl Store {
             };
             return Ok(Table::ALL.map(empty).into());
         };
-        let live = self.live_runs(&tenant)?;
-        let (tables, hot, replaced): (Tables, Vec<_>, BTreeSet<String>) = {
-            let view = tenant.view.lock();
-            let hot = view.hot.records.values().flatten().cloned().collect();
-            let covered = view.listed.as_ref().map(|l| l.traces.clone()).unwrap_or_default();
-            (view.tables.clone(), hot, view.runs_of(&covered))
-        };
+        let listed = self.listed(&tenant)?;
+        let tables = &listed.tables;
         let failed = |source| Error::Table(table::Error::File { path: id.to_string(), source });
-        let traces = hot.iter().map(|r| r.trace_id()).collect();
-        let there: HashSet<_> = stored_records(&tables.spans, &traces)?.iter().map(|r| r.hash).collect();
-        let spans: Vec<SpanRow> =
-            hot.iter().filter(|r| !there.contains(&r.hash)).map(|r| SpanRow::new(id, r)).collect();
+        let spans: Vec<SpanRow> = listed.hot.iter().map(|record| SpanRow::new(id, record)).collect();
         let context =
             rows::Context { tenant: id, revision: i64::try_from(tables.spans.version()).unwrap_or(i64::MAX) };
         let mut relations = Vec::new();
@@ -51,12 +40,13 @@ impl Store {
                 parquet::batches(table, &spans).map_err(failed)?
             } else {
                 let mut rows = Vec::new();
-                for run in &live {
+                for run in &listed.runs {
                     rows.extend(context.rows(table, run)?);
                 }
                 parquet::batches(table, &rows).map_err(failed)?
             };
-            let replaced = (table != Table::Spans).then(|| (table.key(), replaced.iter().cloned().collect()));
+            let replaced =
+                (table != Table::Spans).then(|| (table.key(), listed.replaced.iter().cloned().collect()));
             let files = tables.get(table).paths();
             relations.push(Relation { name: table.name(), schema: table.arrow(), files, replaced, hot });
         }
