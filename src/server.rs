@@ -3,7 +3,6 @@
 use std::{
     future::Future,
     net::SocketAddr,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -25,11 +23,9 @@ use crate::{
     api::{self, Addresses, Api},
     clock::SystemClock,
     config::{Config, Listen},
-    otlp::{Receiver, Signal, Sink, SinkError, grpc, http, listen},
+    otlp::{Receiver, grpc, http, listen},
     store::{self, Mode, Store},
     telemetry::Metrics,
-    tenant::TenantId,
-    wal::{self, FrameKind},
 };
 
 /// How long requests that were begun may take after a stop was asked for; below the 30 s that orchestrators wait.
@@ -109,12 +105,7 @@ impl Server {
         let store =
             Store::open(&config.data, config.store, config.wal, clock, metrics.clone(), Mode::ReadWrite)?;
         store.announce(addresses.api)?;
-        let receiver = Receiver::new(
-            config.otlp.clone(),
-            Arc::new(Durable(store.clone())),
-            keys.clone(),
-            metrics.clone(),
-        );
+        let receiver = Receiver::new(config.otlp.clone(), store.clone(), keys.clone(), metrics.clone());
         let api = Arc::new(Api {
             store: store.clone(),
             keys,
@@ -123,7 +114,7 @@ impl Server {
             ready: AtomicBool::new(true),
             limits: config.api.clone(),
             #[cfg(feature = "sql")]
-            sql: store::sql::Engine::new(store::sql::Limits::default())?,
+            sql: store::sql::Engine::new(&config.sql)?,
             local_only: addresses.api.ip().is_loopback(),
         });
 
@@ -196,34 +187,6 @@ pub fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
             std::process::exit(130);
         }));
     })
-}
-
-/// Hands what the receiver takes to the store's log.
-struct Durable(Arc<Store>);
-
-impl Sink for Durable {
-    fn append(
-        &self,
-        tenant: &TenantId,
-        signal: Signal,
-        bytes: Bytes,
-    ) -> Pin<Box<dyn Future<Output = Result<(), SinkError>> + Send>> {
-        let kind = match signal {
-            Signal::Traces => FrameKind::Traces,
-            Signal::Logs => FrameKind::Logs,
-            // Counted and discarded by the receiver: nothing to keep.
-            Signal::Metrics => return Box::pin(std::future::ready(Ok(()))),
-        };
-        let refused =
-            |error: wal::Error| SinkError { message: error.to_string(), retry_after: error.retry_after() };
-        match self.0.append(tenant, kind, bytes) {
-            Ok(appended) => Box::pin(async move { appended.await.map(drop).map_err(refused) }),
-            Err(error) => {
-                let refusal = SinkError { message: error.to_string(), retry_after: error.retry_after() };
-                Box::pin(std::future::ready(Err(refusal)))
-            }
-        }
-    }
 }
 
 async fn bind(listen: &Listen) -> Result<[TcpListener; 3], Error> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::{
     Api, ContentReader,
@@ -12,7 +11,7 @@ use super::{
     problem::{Code, Problem},
     runs::blocking,
 };
-use crate::store::sql::Error;
+use crate::store::sql::{Answer, Error};
 
 /// The body of a query.
 #[derive(Debug, Deserialize)]
@@ -26,14 +25,18 @@ pub(super) async fn post(
     ContentReader(access): ContentReader,
     State(api): State<Arc<Api>>,
     Whole(body): Whole,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Answer>, Problem> {
     let query: Query =
         serde_json::from_slice(&body).map_err(|error| Problem::because(Code::InvalidBody, error))?;
     let store = api.store.clone();
     let relations = blocking(move || Ok(store.relations(&access.tenant)?)).await?;
     let answer = api.sql.rows(relations, &query.query).await;
     answer.map(Json).map_err(|error| match error {
-        Error::Failed(_) => Problem::because(Code::Internal, error),
-        error => Problem::because(Code::InvalidBody, error),
+        Error::Refused(_) => Problem::because(Code::InvalidBody, error),
+        Error::TooLong(_) | Error::TooLarge(_) => Problem::because(Code::Unavailable, error),
+        Error::Failed(_) => {
+            tracing::warn!(%error, "a query failed");
+            Problem::because(Code::Internal, error)
+        }
     })
 }

@@ -7,6 +7,7 @@ pub mod access;
 pub mod api;
 pub mod otlp;
 pub mod reference;
+pub mod sql;
 pub mod store;
 pub mod wal;
 
@@ -36,6 +37,8 @@ pub struct Config {
     pub wal: wal::Settings,
     /// The tables: when they are written, and how much memory stands before them.
     pub store: store::Settings,
+    /// Queries: what they may use.
+    pub sql: sql::Settings,
 }
 
 impl Default for Config {
@@ -48,6 +51,7 @@ impl Default for Config {
             otlp: otlp::Settings::default(),
             wal: wal::Settings::default(),
             store: store::Settings::default(),
+            sql: sql::Settings::default(),
         }
     }
 }

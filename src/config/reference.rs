@@ -14,6 +14,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ("api", "Settings", include_str!("api.rs")),
     ("otlp", "Settings", include_str!("otlp.rs")),
     ("wal", "Settings", include_str!("wal.rs")),
+    ("sql", "Settings", include_str!("sql.rs")),
     ("store", "Settings", include_str!("store.rs")),
 ];
 

@@ -8,7 +8,7 @@ use super::{Failure, Place, Selection, Source, exit};
 use crate::{
     clock::SystemClock,
     config::Config,
-    otlp::record::TraceId,
+    otlp::record::{Record, TraceId},
     replay::{document, export},
     run::Run,
     store::{self, Found, Mode, RunFilter, Store},
@@ -42,21 +42,30 @@ impl Local {
     }
 
     fn find(&self, id: &str) -> Result<Arc<Run>, Failure> {
-        match self.store.run(&self.tenant, id)? {
-            Some(Found::Run(run)) => Ok(run),
-            Some(Found::Alias(id)) => match self.store.run(&self.tenant, &id)? {
-                Some(Found::Run(run)) => Ok(run),
-                _ => Err(Failure::run_not_found(&id)),
-            },
-            None => Err(Failure::run_not_found(id)),
+        Ok(self.find_records(id)?.0)
+    }
+
+    /// The run, and its records.
+    fn find_records(&self, id: &str) -> Result<(Arc<Run>, Vec<Arc<Record>>), Failure> {
+        let found = match self.store.run_records(&self.tenant, id)? {
+            Some((Found::Alias(target), _)) => self.store.run_records(&self.tenant, &target)?,
+            found => found,
+        };
+        match found {
+            Some((Found::Run(run), records)) => Ok((run, records)),
+            _ => Err(Failure::run_not_found(id)),
         }
     }
 }
 
+/// The settings of the environment. A bad variable is told by `serve` and `check-config`; a reader needs none of them.
+fn settings() -> Config {
+    Config::load(None, std::env::vars()).map(|loaded| loaded.config).unwrap_or_default()
+}
+
 /// Opens the folder of `place` with the settings of the environment.
 pub(crate) fn open_store(place: &Place, mode: Mode) -> Result<Arc<Store>, store::Error> {
-    // A bad variable is told by `serve` and `check-config`; a reader needs none of these settings.
-    let config = Config::load(None, std::env::vars()).map(|loaded| loaded.config).unwrap_or_default();
+    let config = settings();
     let clock = Arc::new(SystemClock::default());
     Store::open(&place.data, config.store, config.wal, clock, Arc::new(Metrics::default()), mode)
 }
@@ -87,15 +96,15 @@ impl Source for Local {
 
     #[cfg(feature = "sql")]
     fn sql(&self, query: &str) -> Result<Value, Failure> {
-        use crate::store::sql::{Engine, Error, Limits};
+        use crate::store::sql::{Engine, Error};
         let failed = |error: Error| {
             let code = if matches!(error, Error::Refused(_)) { exit::USAGE } else { exit::INTERNAL };
             Failure::new(code, error.to_string())
         };
-        let engine = Engine::new(Limits::default()).map_err(failed)?;
+        let engine = Engine::new(&settings().sql).map_err(failed)?;
         let relations = self.store.relations(&self.tenant)?;
         let runtime = tokio::runtime::Runtime::new()?;
-        runtime.block_on(engine.rows(relations, query)).map_err(failed)
+        Ok(json!(runtime.block_on(engine.rows(relations, query)).map_err(failed)?))
     }
 
     #[cfg(not(feature = "sql"))]
@@ -107,7 +116,7 @@ impl Source for Local {
     fn otlp(&self, selection: &Selection) -> Result<String, Failure> {
         let records = match selection {
             Selection::All => self.store.all_records(&self.tenant)?,
-            Selection::Run(id) => self.store.run_records(&self.tenant, &self.find(id)?.run_id)?,
+            Selection::Run(id) => self.find_records(id)?.1,
             Selection::Trace(id) => {
                 let trace: TraceId = id
                     .parse()

@@ -55,6 +55,7 @@ impl From<Error> for Status {
         match error {
             Error::Refused(_) => Self::invalid_argument(text),
             Error::TooLong(_) => Self::deadline_exceeded(text),
+            Error::TooLarge(_) => Self::resource_exhausted(text),
             Error::Failed(_) => Self::internal(text),
         }
     }
@@ -114,7 +115,7 @@ mod tests {
     use arrow_flight::sql::client::FlightSqlServiceClient;
 
     use super::*;
-    use crate::store::sql::{Limits, tests as sql};
+    use crate::{config::sql::Settings, store::sql::tests as sql};
 
     struct One;
 
@@ -130,7 +131,7 @@ mod tests {
     async fn client() -> FlightSqlServiceClient<tonic::transport::Channel> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let engine = Arc::new(Engine::new(Limits::default()).unwrap());
+        let engine = Arc::new(Engine::new(&Settings::default()).unwrap());
         drop(tokio::spawn(axum::serve(listener, router(engine, Arc::new(One))).into_future()));
         let channel = tonic::transport::Endpoint::from_shared(format!("http://{address}")).unwrap();
         FlightSqlServiceClient::new(channel.connect().await.unwrap())

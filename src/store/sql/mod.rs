@@ -1,7 +1,7 @@
 //! Read-only SQL over one tenant's tables (DataFusion), and Arrow Flight SQL. Behind the cargo feature `sql`.
 //!
 //! A session sees the five tables of one tenant and nothing else: no DDL, no DML, no `SET`, no file paths, no other
-//! tenant. Each table is the rows of its data files in one snapshot plus the rows of runs that memory holds; a run
+//! tenant. Each table is the rows of its data files at one moment plus the rows of runs that memory holds; a run
 //! with records in memory takes all its rows from there (design, section 5, step 10).
 
 pub mod flight;
@@ -20,25 +20,12 @@ use datafusion::{
     },
     prelude::{DataFrame, ParquetReadOptions, SessionConfig, SessionContext, col, lit},
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::runtime::Runtime;
+use tokio_util::task::AbortOnDropHandle;
 
-/// Rows of one answer in JSON; more are cut, and the answer says so.
-pub const ROWS_MAX: usize = 10_000;
-
-/// What a query may use.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Memory of all running queries together.
-    pub memory_bytes_max: usize,
-    /// How long one query may run.
-    pub query_time_max: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { memory_bytes_max: 512 << 20, query_time_max: Duration::from_secs(30) }
-    }
-}
+use crate::config::sql::Settings;
 
 /// One table as a query sees it.
 #[derive(Clone, Debug)]
@@ -62,6 +49,9 @@ pub enum Error {
     /// Not a statement that may run here, or not SQL.
     #[error("refused: {0}; only SELECT over spans, run_steps, messages, runs and checkpoints may run")]
     Refused(String),
+    /// It needs more memory than is free.
+    #[error("the query needs more memory than sql.memory_bytes_max leaves it: {0}; narrow it, or try again")]
+    TooLarge(String),
     /// The engine stopped it.
     #[error("the query failed: {0}")]
     Failed(String),
@@ -76,27 +66,32 @@ impl From<DataFusionError> for Error {
             DataFusionError::Plan(_) | DataFusionError::SQL(..) | DataFusionError::SchemaError(..) => {
                 Self::Refused(error.strip_backtrace())
             }
+            DataFusionError::ResourcesExhausted(_) => Self::TooLarge(error.strip_backtrace()),
             _ => Self::Failed(error.strip_backtrace()),
         }
     }
 }
 
-/// Runs queries; memory is shared by all of them.
+/// Runs queries on its own threads; memory is shared by all of them.
 #[derive(Debug)]
 pub struct Engine {
-    runtime: Arc<RuntimeEnv>,
-    limits: Limits,
+    planner: Planner,
+    /// `None` once dropped.
+    threads: Option<Runtime>,
 }
 
 impl Engine {
-    /// An engine within `limits`.
+    /// An engine within the limits of `settings`.
     ///
     /// # Errors
-    /// When the runtime cannot be built.
-    pub fn new(limits: Limits) -> Result<Self, Error> {
-        let pool = Arc::new(FairSpillPool::new(limits.memory_bytes_max));
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
-        Ok(Self { runtime, limits })
+    /// When its threads cannot be started.
+    pub fn new(settings: &Settings) -> Result<Self, Error> {
+        let pool = Arc::new(FairSpillPool::new(settings.memory_bytes_max));
+        let environment = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
+        let mut threads = tokio::runtime::Builder::new_multi_thread();
+        let _ = threads.worker_threads(settings.threads.max(1)).thread_name("sql").enable_time();
+        let threads = threads.build().map_err(|error| Error::Failed(error.to_string()))?;
+        Ok(Self { planner: Planner { environment, settings: settings.clone() }, threads: Some(threads) })
     }
 
     /// Plans `text` over `relations`; rows come as the stream is read.
@@ -108,6 +103,78 @@ impl Engine {
         relations: Vec<Relation>,
         text: &str,
     ) -> Result<SendableRecordBatchStream, Error> {
+        self.planner.query(relations, text).await
+    }
+
+    /// Runs `text` to its end, as JSON: `{columns, rows, truncated}`, a row an object. Ends early with the caller.
+    ///
+    /// # Errors
+    /// As [`Engine::query`], and [`Error::TooLong`].
+    pub async fn rows(&self, relations: Vec<Relation>, text: &str) -> Result<Answer, Error> {
+        let (planner, text) = (self.planner.clone(), text.to_owned());
+        let limit = Duration::from_secs(planner.settings.query_timeout_s);
+        let work = async move {
+            let run = async { planner.collect(relations, &text).await?.print() };
+            tokio::time::timeout(limit, run).await.map_err(|_| Error::TooLong(limit))?
+        };
+        let threads = self.threads.as_ref().ok_or_else(|| Error::Failed("the engine has ended".into()))?;
+        let work = AbortOnDropHandle::new(threads.spawn(work));
+        work.await.map_err(|error| Error::Failed(error.to_string()))?
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // A runtime that is dropped among tasks would wait for its own, which is not allowed there.
+        if let Some(threads) = self.threads.take() {
+            threads.shutdown_background();
+        }
+    }
+}
+
+/// What a query gave, in JSON.
+#[derive(Debug, Serialize)]
+pub struct Answer {
+    /// Names of the columns, in order.
+    pub columns: Vec<String>,
+    /// An array of objects.
+    pub rows: Box<RawValue>,
+    /// True when a limit on the answer left rows out.
+    pub truncated: bool,
+}
+
+/// The batches of an answer, within its limits.
+struct Collected {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    truncated: bool,
+}
+
+impl Collected {
+    fn print(self) -> Result<Answer, Error> {
+        let failed = |error: &dyn std::fmt::Display| Error::Failed(error.to_string());
+        let mut writer = ArrayWriter::new(Vec::new());
+        for batch in &self.batches {
+            writer.write(batch).map_err(|e| failed(&e))?;
+        }
+        writer.finish().map_err(|e| failed(&e))?;
+        let text = String::from_utf8(writer.into_inner()).map_err(|e| failed(&e))?;
+        let text = if text.is_empty() { "[]".to_owned() } else { text };
+        let rows = RawValue::from_string(text).map_err(|e| failed(&e))?;
+        let columns = self.schema.fields().iter().map(|f| f.name().clone()).collect();
+        Ok(Answer { columns, rows, truncated: self.truncated })
+    }
+}
+
+/// Plans and runs; clones share the memory.
+#[derive(Clone, Debug)]
+struct Planner {
+    environment: Arc<RuntimeEnv>,
+    settings: Settings,
+}
+
+impl Planner {
+    async fn query(&self, relations: Vec<Relation>, text: &str) -> Result<SendableRecordBatchStream, Error> {
         let session = self.session(relations).await?;
         let options =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
@@ -115,64 +182,29 @@ impl Engine {
         Ok(frame.execute_stream().await?)
     }
 
-    /// Runs `text` to its end; at most `rows_max` rows are kept.
-    ///
-    /// # Errors
-    /// As [`Engine::query`], and [`Error::TooLong`].
-    pub async fn collect(
-        &self,
-        relations: Vec<Relation>,
-        text: &str,
-        rows_max: usize,
-    ) -> Result<(SchemaRef, Vec<RecordBatch>), Error> {
-        let run = async {
-            let mut stream = self.query(relations, text).await?;
-            let schema = stream.schema();
-            let (mut batches, mut rows) = (Vec::new(), 0);
-            while let Some(batch) = futures::StreamExt::next(&mut stream).await {
-                let batch = batch?;
-                let kept = batch.num_rows().min(rows_max - rows);
-                rows += kept;
-                batches.push(batch.slice(0, kept));
-                if rows >= rows_max {
-                    break;
-                }
+    async fn collect(&self, relations: Vec<Relation>, text: &str) -> Result<Collected, Error> {
+        let mut stream = self.query(relations, text).await?;
+        let (mut batches, mut rows, mut bytes) = (Vec::new(), 0, 0);
+        let mut truncated = false;
+        while let Some(batch) = futures::StreamExt::next(&mut stream).await {
+            let batch = batch?;
+            let (size, room) = (batch.get_array_memory_size(), self.settings.answer_bytes_max - bytes);
+            let fit = if size <= room { batch.num_rows() } else { batch.num_rows() * room / size };
+            let kept = fit.min(self.settings.rows_max - rows);
+            truncated = kept < batch.num_rows();
+            (rows, bytes) = (rows + kept, bytes + size.min(room));
+            batches.push(batch.slice(0, kept));
+            if truncated {
+                break;
             }
-            Ok((schema, batches))
-        };
-        tokio::time::timeout(self.limits.query_time_max, run)
-            .await
-            .map_err(|_| Error::TooLong(self.limits.query_time_max))?
-    }
-
-    /// Runs `text` to its end, as JSON: `{columns, rows, truncated}`, a row an object. At most [`ROWS_MAX`] rows.
-    ///
-    /// # Errors
-    /// As [`Engine::collect`].
-    pub async fn rows(&self, relations: Vec<Relation>, text: &str) -> Result<Value, Error> {
-        let (schema, batches) = self.collect(relations, text, ROWS_MAX + 1).await?;
-        let failed = |error: &dyn std::fmt::Display| Error::Failed(error.to_string());
-        let mut writer = ArrayWriter::new(Vec::new());
-        for batch in &batches {
-            writer.write(batch).map_err(|e| failed(&e))?;
         }
-        writer.finish().map_err(|e| failed(&e))?;
-        let bytes = writer.into_inner();
-        let mut rows: Vec<Value> = if bytes.is_empty() {
-            Vec::new()
-        } else {
-            serde_json::from_slice(&bytes).map_err(|e| failed(&e))?
-        };
-        let truncated = rows.len() > ROWS_MAX;
-        rows.truncate(ROWS_MAX);
-        let columns: Vec<&String> = schema.fields().iter().map(|f| f.name()).collect();
-        Ok(json!({"columns": columns, "rows": rows, "truncated": truncated}))
+        Ok(Collected { schema: stream.schema(), batches, truncated })
     }
 
     async fn session(&self, relations: Vec<Relation>) -> Result<SessionContext, Error> {
         let mut config = SessionConfig::new().with_information_schema(false);
         config.options_mut().execution.parquet.pushdown_filters = true;
-        let session = SessionContext::new_with_config_rt(config, self.runtime.clone());
+        let session = SessionContext::new_with_config_rt(config, self.environment.clone());
         for relation in relations {
             let name = relation.name;
             let frame = frame(&session, relation).await?;

@@ -33,9 +33,9 @@ pub(super) fn relation(files: Vec<PathBuf>, replaced: &[&str], hot: &[(&str, i64
 }
 
 async fn count(relations: Vec<Relation>, text: &str) -> i64 {
-    let engine = Engine::new(Limits::default()).unwrap();
-    let (_, batches) = engine.collect(relations, text, 100).await.unwrap();
-    batches[0].column(0).as_primitive::<Int64Type>().value(0)
+    let engine = Engine::new(&Settings::default()).unwrap();
+    let collected = engine.planner.collect(relations, text).await.unwrap();
+    collected.batches[0].column(0).as_primitive::<Int64Type>().value(0)
 }
 
 /// Scenario: a run has rows in a file, and new ones in memory.
@@ -61,7 +61,7 @@ async fn a_statement_leaves_the_tables() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), "secret.parquet", &[("a", 0)]);
     let path = path.to_str().unwrap();
-    let engine = Engine::new(Limits::default()).unwrap();
+    let engine = Engine::new(&Settings::default()).unwrap();
     for text in [
         format!("SELECT * FROM '{path}'"),
         format!("SELECT * FROM \"{path}\""),
@@ -79,17 +79,40 @@ async fn a_statement_leaves_the_tables() {
         "SELECT 1; DROP TABLE run_steps".into(),
         "not sql at all".into(),
     ] {
-        let answer = engine.collect(vec![relation(vec![], &[], &[])], &text, 10).await;
+        let answer = engine.rows(vec![relation(vec![], &[], &[])], &text).await;
         assert!(answer.is_err(), "{text}");
     }
     assert!(std::fs::metadata(path).unwrap().len() > 0, "the file is as it was");
 }
 
+/// Scenario: an answer has more rows, then more bytes, than may be given; another is just as long as the limit.
+/// Guarantee: what fits is given, and the answer says whether something was left out.
 #[tokio::test]
-async fn more_rows_than_the_limit_are_kept() {
+async fn more_than_the_limit_is_kept_or_left_out_in_silence() {
     let rows: Vec<(&str, i64)> = (0..50).map(|i| ("a", i)).collect();
-    let engine = Engine::new(Limits::default()).unwrap();
-    let (_, batches) =
-        engine.collect(vec![relation(vec![], &[], &rows)], "SELECT * FROM run_steps", 7).await.unwrap();
-    assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 7);
+    let ask = async |settings: Settings| {
+        let engine = Engine::new(&settings).unwrap();
+        let answer =
+            engine.rows(vec![relation(vec![], &[], &rows)], "SELECT * FROM run_steps").await.unwrap();
+        let rows: Vec<serde_json::Value> = serde_json::from_str(answer.rows.get()).unwrap();
+        (rows.len(), answer.truncated)
+    };
+    assert_eq!(ask(Settings { rows_max: 7, ..Settings::default() }).await, (7, true));
+    assert_eq!(ask(Settings { rows_max: 50, ..Settings::default() }).await, (50, false));
+    let (some, truncated) = ask(Settings { answer_bytes_max: 800, ..Settings::default() }).await;
+    assert!((1..50).contains(&some) && truncated, "{some} rows");
+}
+
+/// Scenario: a query would run for hours.
+/// Guarantee: it is ended in its time, and says so.
+#[tokio::test]
+async fn a_query_without_end_is_waited_for() {
+    let rows: Vec<(&str, i64)> = (0..2_000).map(|i| ("a", i)).collect();
+    let engine = Engine::new(&Settings { query_timeout_s: 1, ..Settings::default() }).unwrap();
+    let text = "SELECT count(*) FROM run_steps a, run_steps b, run_steps c, run_steps d \
+        WHERE a.step_index + b.step_index > c.step_index * d.step_index";
+    let begun = std::time::Instant::now();
+    let answer = engine.rows(vec![relation(vec![], &[], &rows)], text).await;
+    assert!(matches!(answer, Err(Error::TooLong(_))), "{answer:?}");
+    assert!(begun.elapsed() < Duration::from_secs(10));
 }
