@@ -14,9 +14,9 @@ use super::{
     Api, ContentReader, Writer,
     body::Whole,
     problem::{Code, Problem},
-    runs::{blocking, with_run},
+    runs::{answer, blocking},
 };
-use crate::{otlp::record::Checkpoint, replay::document, run::Run, wal::FrameKind};
+use crate::{otlp::record::Checkpoint, replay::document, store::Found, wal::FrameKind};
 
 /// Longest run or checkpoint id, in bytes (design, section 4).
 const ID_BYTES_MAX: usize = 256;
@@ -26,20 +26,15 @@ pub(super) async fn list(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let document = |run: &Run| document::checkpoints(&run.run_id, &run.checkpoints);
-    let posted = (api.clone(), access.clone(), id.clone());
-    match with_run(api, access, id, "/checkpoints", move |_, run| Ok(document(run))).await {
+    blocking(move || match api.store.run(&access.tenant, &id)? {
         // What was posted shows, even before the first span of its run.
-        Err(problem) if problem.code() == Code::RunNotFound => {
-            let (api, access, id) = posted;
-            blocking(move || match api.store.posted_checkpoints(&access.tenant, &id)? {
-                none if none.is_empty() => Err(problem),
-                posted => Ok(Json(document::checkpoints(&id, &posted)).into_response()),
-            })
-            .await
+        Some(Found::Checkpoints(posted)) => Ok(Json(document::checkpoints(&id, &posted)).into_response()),
+        Some(found) => {
+            answer(found, "/checkpoints", |run| Ok(document::checkpoints(&run.run_id, &run.checkpoints)))
         }
-        answer => answer,
-    }
+        None => Err(Problem::new(Code::RunNotFound)),
+    })
+    .await
 }
 
 /// Takes a checkpoint; 201 means that it is on disk. Its run need not be known yet: its spans may come later.

@@ -55,11 +55,13 @@ pub(super) async fn list(
 ) -> Answer<Json<Value>> {
     let Query(query) = query.map_err(invalid_parameter)?;
     let limit = page_limit(query.limit)?;
+    let may_read_content = access.may_read_content();
     let page = blocking(move || {
         api.store.runs(&access.tenant, &query.filter, query.cursor.as_deref(), limit).map_err(Problem::from)
     })
     .await?;
-    Ok(Json(json!({"items": page.items, "next_cursor": page.next_cursor})))
+    let items: Vec<RunRow> = page.items.into_iter().map(|row| shown(row, may_read_content)).collect();
+    Ok(Json(json!({"items": items, "next_cursor": page.next_cursor})))
 }
 
 pub(super) async fn row(
@@ -67,7 +69,16 @@ pub(super) async fn row(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
 ) -> Answer<Response> {
-    with_run(api, access, id, "", |_, run| Ok(json!(RunRow::of(run)))).await
+    with_run(api, access, id, "", |access, run| Ok(json!(shown(RunRow::of(run), access.may_read_content()))))
+        .await
+}
+
+/// A failure's message is often what a tool answered.
+fn shown(mut row: RunRow, may_read_content: bool) -> RunRow {
+    if let Some(error) = row.error.as_mut().filter(|_| !may_read_content) {
+        error.message = None;
+    }
+    row
 }
 
 pub(super) async fn replay(
@@ -117,10 +128,9 @@ pub(super) async fn otlp(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
 ) -> Answer<Response> {
-    let records_of = (api.clone(), access.tenant.clone(), id.clone());
-    with_run(api, access, id, "/otlp", move |_, _| {
-        let (api, tenant, id) = records_of;
-        Ok(export::object(&api.store.run_records(&tenant, &id)?))
+    blocking(move || match api.store.run_records(&access.tenant, &id)? {
+        Some((found, records)) => answer(found, "/otlp", |_| Ok(export::object(&records))),
+        None => Err(Problem::new(Code::RunNotFound)),
     })
     .await
 }
@@ -165,14 +175,26 @@ where
 {
     let suffix = suffix.to_owned();
     blocking(move || match api.store.run(&access.tenant, &id)? {
-        Some(Found::Run(run)) => Ok(Json(document(&access, &run)?).into_response()),
-        Some(Found::Alias(target)) => {
-            let location = format!("/v1/runs/{}{suffix}", encode(&target));
-            Ok((StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, location)]).into_response())
-        }
+        Some(found) => answer(found, &suffix, |run| document(&access, run)),
         None => Err(Problem::new(Code::RunNotFound)),
     })
     .await
+}
+
+/// An alias is answered by a redirect to `suffix` under its run.
+pub(super) fn answer(
+    found: Found,
+    suffix: &str,
+    document: impl FnOnce(&Run) -> Answer<Value>,
+) -> Answer<Response> {
+    match found {
+        Found::Run(run) => Ok(Json(document(&run)?).into_response()),
+        Found::Alias(target) => {
+            let location = format!("/v1/runs/{}{suffix}", encode(&target));
+            Ok((StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, location)]).into_response())
+        }
+        Found::Checkpoints(_) => Err(Problem::new(Code::RunNotFound)),
+    }
 }
 
 /// Runs what reads files off the threads that serve sockets.

@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{elect::Versions, forest::Forest, model::RunCheckpoint, steps::Draft};
+use super::{
+    elect::{self, Versions},
+    forest::Forest,
+    model::RunCheckpoint,
+    steps::Draft,
+};
 use crate::{
     genai::operation::CheckpointRef,
     otlp::record::{Body, Checkpoint, Record},
@@ -34,17 +39,12 @@ pub(super) fn collect(
 
 /// The checkpoints that were posted for the run `id`, by id: what is there to show before its first span came.
 pub(crate) fn posted(records: &[Arc<Record>], id: &str) -> Vec<RunCheckpoint> {
-    let mut all: BTreeMap<String, RunCheckpoint> = BTreeMap::new();
-    let mut records: Vec<_> = records.iter().collect();
-    records.sort_by_key(|record| record.hash);
-    for record in records {
-        if let Body::Checkpoint(checkpoint) = &record.body
-            && checkpoint.run_id == id
-        {
-            merge(&mut all, from_post(checkpoint));
-        }
-    }
-    all.into_values().collect()
+    let elected = elect::elect(records).checkpoints;
+    let of_run = elected.iter().filter_map(|versions| match &versions.elected.body {
+        Body::Checkpoint(checkpoint) if checkpoint.run_id == id => Some(from_post(checkpoint)),
+        _ => None,
+    });
+    of_run.collect()
 }
 
 fn from_post(checkpoint: &Checkpoint) -> RunCheckpoint {

@@ -32,6 +32,8 @@ pub enum Found {
     Run(Arc<Run>),
     /// The id is an old one; the run has this one.
     Alias(String),
+    /// No span of the run came yet; these checkpoints were posted for it.
+    Checkpoints(Vec<RunCheckpoint>),
 }
 
 /// A page of a list.
@@ -91,39 +93,33 @@ impl From<Moment> for String {
 }
 
 impl Store {
-    /// The run with this id; `None` when no record names it.
+    /// What has this run id; `None` when no record names it.
     ///
     /// # Errors
     /// When a table cannot be read.
     pub fn run(&self, tenant: &TenantId, id: &str) -> Result<Option<Found>, Error> {
-        let Some((records, runs)) = self.runs_with(tenant, id)? else { return Ok(None) };
-        drop(records);
-        if let Some(run) = runs.iter().find(|r| r.run_id == id) {
-            return Ok(Some(Found::Run(run.clone())));
-        }
-        Ok(runs.iter().find(|r| r.aliases.iter().any(|a| a == id)).map(|r| Found::Alias(r.run_id.clone())))
+        Ok(self.run_records(tenant, id)?.map(|(found, _)| found))
     }
 
-    /// The records of the run with this id: those of its traces, and the checkpoints posted for it.
+    /// The same with the records of the run: those of its traces, and the checkpoints posted for it.
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub fn run_records(&self, tenant: &TenantId, id: &str) -> Result<Vec<Arc<Record>>, Error> {
-        let Some((mut records, runs)) = self.runs_with(tenant, id)? else { return Ok(Vec::new()) };
+    pub fn run_records(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Option<(Found, Vec<Arc<Record>>)>, Error> {
+        let Some((mut records, runs)) = self.runs_with(tenant, id)? else { return Ok(None) };
         let run = runs.iter().find(|r| r.run_id == id || r.aliases.iter().any(|a| a == id));
-        let Some(run) = run else { return Ok(Vec::new()) };
+        let Some(run) = run else {
+            let posted = run::posted(&records, id);
+            return Ok((!posted.is_empty()).then(|| (Found::Checkpoints(posted), records)));
+        };
         let traces: BTreeSet<TraceId> = run.trace_ids.iter().copied().collect();
         records.retain(|r| traces.contains(&r.trace_id()) || traces.is_empty());
-        Ok(ordered(records))
-    }
-
-    /// The checkpoints that were posted for the run `id`, whether or not a span of it came yet.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
-    pub fn posted_checkpoints(&self, tenant: &TenantId, id: &str) -> Result<Vec<RunCheckpoint>, Error> {
-        let found = self.runs_with(tenant, id)?;
-        Ok(found.map(|(records, _)| run::posted(&records, id)).unwrap_or_default())
+        let found = if run.run_id == id { Found::Run(run.clone()) } else { Found::Alias(run.run_id.clone()) };
+        Ok(Some((found, ordered(records))))
     }
 
     /// The records of a trace; none when nothing arrived under it.
@@ -248,7 +244,7 @@ impl Store {
         Ok(listed)
     }
 
-    /// The tenant, with everything that was acknowledged by now.
+    /// The tenant, with everything that was acknowledged by now, unless the intake is far behind.
     pub(super) fn current(&self, id: &TenantId) -> Option<Arc<Tenant>> {
         let _ = self.inner.caught_up(CATCH_UP_MAX);
         self.inner.known_tenant(id)
