@@ -55,8 +55,11 @@ pub fn records(
                         scope_schema_url: scope.schema_url,
                     });
                     let seed = Seed::of(&origin);
-                    let record =
-                        |log| Record::seeded(Body::Log(log), origin.clone(), &seed, received_at, seq);
+                    let share = share(&origin, scope.log_records.len());
+                    let record = |log| Record {
+                        share,
+                        ..Record::seeded(Body::Log(log), origin.clone(), &seed, received_at, seq)
+                    };
                     records.extend(scope.log_records.into_iter().map(record));
                 }
             }

@@ -129,7 +129,7 @@ impl Receiver {
         self.auth.writer(headers)
     }
 
-    /// A place for a request whose body has `bytes`, taken before the body is read. A body of unknown length is
+    /// A place for a request, taken before the body is read. A body of unknown length is
     /// charged with a sixteenth of what it may have.
     pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Permit, Error> {
         let length =

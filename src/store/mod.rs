@@ -272,16 +272,14 @@ impl otlp::Sink for Store {
             // The receiver discards metrics.
             Signal::Metrics => return Box::pin(std::future::ready(Ok(()))),
         };
-        let refuse =
-            |error: &wal::Error| SinkError { message: error.to_string(), retry_after: error.retry_after() };
+        fn refusal(error: &Error) -> SinkError {
+            SinkError { message: error.to_string(), retry_after: error.retry_after() }
+        }
         match Self::append(self, tenant, kind, bytes) {
-            Ok(appended) => Box::pin(async move { appended.await.map(drop).map_err(|e| refuse(&e)) }),
-            Err(Error::Wal(error)) => Box::pin(std::future::ready(Err(refuse(&error)))),
-            Err(error) => {
-                let refused =
-                    SinkError { message: error.to_string(), retry_after: Some(Duration::from_secs(5)) };
-                Box::pin(std::future::ready(Err(refused)))
+            Ok(appended) => {
+                Box::pin(async move { appended.await.map(drop).map_err(|error| refusal(&error.into())) })
             }
+            Err(error) => Box::pin(std::future::ready(Err(refusal(&error)))),
         }
     }
 }

@@ -285,7 +285,8 @@ fn decode(frame: &Frame) -> Result<Vec<Record>, &'static str> {
             let checkpoint: Checkpoint =
                 serde_json::from_slice(&frame.bytes).map_err(|_| "it is no checkpoint")?;
             let origin = Arc::new(Origin::default());
-            return Ok(vec![Record::new(Body::Checkpoint(checkpoint), origin, frame.received_at, frame.seq)]);
+            let record = Record::new(Body::Checkpoint(checkpoint), origin, frame.received_at, frame.seq);
+            return Ok(vec![Record { share: frame.bytes.len(), ..record }]);
         }
         FrameKind::Erase => return Err("erasure is not known to this version"),
     };

@@ -278,7 +278,11 @@ messages! {
 #[serde(transparent)]
 struct Text(String);
 
-impl Counted for Text {}
+impl Counted for Text {
+    fn counter(budget: &mut Budget) -> Option<&mut usize> {
+        Some(&mut budget.attributes)
+    }
+}
 
 impl From<Text> for String {
     fn from(text: Text) -> Self {
