@@ -53,11 +53,6 @@ impl ManualClock {
         let _ = self.unix_nanos.fetch_add(nanos, Ordering::SeqCst);
         let _ = self.monotonic_nanos.fetch_add(nanos, Ordering::SeqCst);
     }
-
-    /// Sets the wall part only, as an NTP step does.
-    pub fn jump_to(&self, unix_nanos: u64) {
-        self.unix_nanos.store(unix_nanos, Ordering::SeqCst);
-    }
 }
 
 impl Clock for ManualClock {

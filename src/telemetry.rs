@@ -34,7 +34,6 @@ metrics! {
     metric_points_discarded: Counter, "metric_points_discarded", "Metric data points, accepted and discarded";
     wal_bytes: Gauge, "wal_bytes", "Bytes of WAL segments on disk";
     wal_quarantined: Counter, "wal_frames_quarantined", "Frames set aside because they could not be read or processed";
-    hot_records: Gauge, "hot_records", "Records in memory that no reader needs the tables for";
     hot_bytes: Gauge, "hot_bytes", "Approximate bytes of the records in memory";
     commits: Counter, "table_commits", "Commits to the tables";
     commit_failures: Counter, "table_commit_failures", "Commits that failed and will be tried again";

@@ -76,6 +76,8 @@ impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
         let code = match &error {
             store::Error::InUse { .. } | store::Error::OtherVersion { .. } => exit::FOLDER,
+            store::Error::NotThere(_) => exit::NOT_FOUND,
+            store::Error::Io { .. } | store::Error::Table(_) | store::Error::Wal(_) => exit::UNREACHABLE,
             _ => exit::INTERNAL,
         };
         Self::new(code, error.to_string())

@@ -59,11 +59,6 @@ impl Error {
             Self::TooLarge(_) | Self::Unreadable { .. } | Self::Folder { .. } | Self::Format(_) => None,
         }
     }
-
-    /// True when only a restart helps: the server should stop, and recover from the disk.
-    pub fn is_poisoned(&self) -> bool {
-        matches!(self, Self::Poisoned)
-    }
 }
 
 /// Names the file or folder that an operation failed on.

@@ -21,7 +21,7 @@ use opentelemetry_proto::tonic::{
 use prost::Message;
 use serde_json::Value as Json;
 
-use crate::harness::{Server, readers};
+use crate::harness::{NO_READERS, Server, readers, skipped};
 
 const CLIENTS: u64 = 4;
 
@@ -94,8 +94,7 @@ fn census_by_api(server: &Server, ledger: &Ledger) -> usize {
 
 fn census_by_tables(data: &Path, ledger: &Ledger) {
     let Some(tables) = readers(&data.join("tables/default")) else {
-        println!("skipped: no foreign readers (pip install -r tests/requirements.txt into .venv)");
-        return;
+        return skipped(NO_READERS);
     };
     let pairs = |table: &str| -> Vec<(String, String)> {
         let rows = tables["ids"][table].as_array().unwrap();

@@ -1,6 +1,7 @@
 //! What the tests share: the real binary, run as its users run it, on free loopback ports.
 
 use std::{
+    io::Write,
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
@@ -51,6 +52,16 @@ pub(crate) fn readers(tenant: &Path) -> Option<Value> {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     Some(serde_json::from_slice(&out.stdout).unwrap())
 }
+
+/// Says that a test, or a part of it, did not run, whether or not output is captured. With `SPANREEL_ALL_TESTS` that is
+/// a failure.
+pub(crate) fn skipped(why: &str) {
+    assert!(std::env::var_os("SPANREEL_ALL_TESTS").is_none(), "not run: {why}");
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
+
+/// What foreign engines need.
+pub(crate) const NO_READERS: &str = "no foreign readers (pip install -r tests/requirements.txt into .venv)";
 
 /// A running server; killed when dropped.
 pub(crate) struct Server {

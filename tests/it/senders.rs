@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::harness::Server;
+use crate::harness::{Server, skipped};
 
 /// Between two restarts.
 const UP: Duration = Duration::from_millis(1_500);
@@ -31,10 +31,7 @@ fn a_restart_loses_what_the_python_sdk_sent() {
         import.is_ok_and(|out| out.status.success())
     };
     if !has(&python) {
-        println!(
-            "skipped: no OpenTelemetry SDK for Python (pip install -r tests/requirements.txt into .venv)"
-        );
-        return;
+        return skipped("no OpenTelemetry SDK for Python (pip install -r tests/requirements.txt into .venv)");
     }
     let mut sender = Command::new(python);
     let _ = sender.arg(root().join("tests/senders/send.py"));
@@ -48,8 +45,7 @@ fn a_restart_loses_what_the_javascript_sdk_sent() {
     let folder = root().join("tests/senders");
     let has_node = Command::new("node").arg("--version").output().is_ok_and(|out| out.status.success());
     if !has_node || !folder.join("node_modules").exists() {
-        println!("skipped: no OpenTelemetry SDK for JavaScript (npm install in tests/senders)");
-        return;
+        return skipped("no OpenTelemetry SDK for JavaScript (npm install in tests/senders)");
     }
     let mut sender = Command::new("node");
     let _ = sender.arg(folder.join("send.mjs"));

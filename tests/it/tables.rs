@@ -1,6 +1,6 @@
 //! The tables, as foreign engines see them.
 
-use crate::harness::{Server, captures, json, output, readers};
+use crate::harness::{NO_READERS, Server, captures, json, output, readers, skipped};
 
 /// Scenario: captures are imported; the folder is then opened by DuckDB, Polars, pandas and deltalake.
 /// Guarantee: each engine opens all five tables and counts the same rows as the API tells.
@@ -13,8 +13,7 @@ fn a_foreign_reader_cannot_open_a_table() {
         assert!(import.status.success(), "{}", String::from_utf8_lossy(&import.stderr));
     }
     let Some(seen) = readers(&data.path().join("tables/default")) else {
-        println!("skipped: no foreign readers (pip install -r tests/requirements.txt into .venv)");
-        return;
+        return skipped(NO_READERS);
     };
     assert_eq!(seen["duckdb"], seen["polars"]);
     assert_eq!(seen["duckdb"], seen["pandas"]);

@@ -27,7 +27,7 @@ fn a_failed_sync_is_followed_by_an_ack() {
                     acked.push((seq, vec![i; 30]));
                 }
                 Err(error) => {
-                    assert!(error.is_poisoned() && error.retry_after().is_some(), "{error:?}");
+                    assert!(matches!(error, Error::Poisoned) && error.retry_after().is_some(), "{error:?}");
                     failed = true;
                 }
             }
