@@ -9,6 +9,10 @@ use clap::Parser;
 use spanreel::cli::{self, Cli};
 use tracing_subscriber::EnvFilter;
 
+/// Assembly makes many small pieces on one thread and frees them on another; the system's allocator keeps their pages.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     start_tracing(&cli);

@@ -85,7 +85,9 @@ pub fn run(cli: Cli) -> Result<u8, Failure> {
 }
 
 fn write_json(out: &mut dyn Write, value: &Value) -> Result<(), Failure> {
-    serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+    // Standard output writes line by line, and a document has millions of them.
+    let mut out = io::BufWriter::new(out);
+    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
     writeln!(out)?;
-    Ok(())
+    Ok(out.flush()?)
 }
