@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     Error, Inner,
@@ -125,6 +125,7 @@ impl Inner {
         let records = stored_records(&spans, &traces)?;
         let settled = settled(&records, now, &self.settings);
         let runs = run::assemble(&records, Settled::Traces(&settled));
+        drop(records);
         let _ = self.metrics.runs_assembled.inc_by(runs.len() as u64);
         let rows: Vec<RunRow> = runs.iter().map(RunRow::of).collect();
         // The ids of all runs that may have rows: those in `runs`, and those that this derivation makes.
@@ -163,25 +164,25 @@ impl Inner {
             return Ok(());
         }
         let removed = current.files_with(ids);
-        let mut rows: Vec<Value> = Vec::new();
+        // Rows of other runs in the same files.
+        let mut kept: BTreeMap<String, Vec<Map<String, Value>>> = BTreeMap::new();
         for path in &removed {
-            let kept = current.read::<Value>(path, None)?;
-            rows.extend(kept.into_iter().filter(|row| !ids.contains(key_of(row, table))));
+            let rows = current.read::<Map<String, Value>>(path, None)?;
+            for row in rows.into_iter().filter(|row| !ids.contains(key_of(row, table))) {
+                kept.entry(key_of(&row, table).to_owned()).or_default().push(row);
+            }
         }
+        kept.values_mut().for_each(|rows| rows.sort_by_cached_key(rows::place_of));
         let context = rows::Context { tenant: &tenant.id, revision };
-        for run in runs {
-            rows.extend(context.rows(table, run)?);
-        }
-        rows.sort_by_cached_key(|row| (key_of(row, table).to_owned(), rows::place_of(row)));
         let commit_id = row_id(&tenant.id, table.name(), &["derive", &revision.to_string()]);
         let now_ms = self.now().unix_ms();
-        let add = match rows.is_empty() {
-            true => None,
-            false => {
-                let keys = rows.iter().map(|row| key_of(row, table).to_owned()).collect();
-                Some((current.write(&rows, &commit_id, now_ms)?, keys))
+        let mut keys = BTreeSet::new();
+        let rows = in_order(&context, table, kept, runs).inspect(|row| {
+            if let Ok(row) = row {
+                let _ = keys.insert(key_of(row, table).to_owned());
             }
-        };
+        });
+        let add = current.write(rows, &commit_id, now_ms)?.map(|add| (add, keys));
         let txns =
             [("derive".to_owned(), revision), ("derive_now".to_owned(), now.0), ("owner".to_owned(), 1)];
         // A table that is shared is copied when it changes.
@@ -207,4 +208,31 @@ impl Inner {
         let put = self.objects.put_if_absent(&name, bytes.as_bytes());
         put.map(drop).map_err(|source| Error::Table(table::Error::Io { path: name, source }))
     }
+}
+
+/// Rows by key: those that were kept, and those of `runs`, no key of which is among the kept.
+fn in_order<'a>(
+    context: &'a rows::Context<'a>,
+    table: Table,
+    kept: BTreeMap<String, Vec<Map<String, Value>>>,
+    runs: &'a [Run],
+) -> impl Iterator<Item = Result<Map<String, Value>, table::Error>> + 'a {
+    enum Part<'a> {
+        Kept(Vec<Map<String, Value>>),
+        New(Vec<&'a Run>),
+    }
+    let mut parts: BTreeMap<String, Part<'a>> =
+        kept.into_iter().map(|(key, rows)| (key, Part::Kept(rows))).collect();
+    for run in runs {
+        match parts.entry(run.run_id.clone()).or_insert_with(|| Part::New(Vec::new())) {
+            Part::New(runs) => runs.push(run),
+            Part::Kept(_) => {}
+        }
+    }
+    parts.into_values().flat_map(move |part| -> Box<dyn Iterator<Item = _> + 'a> {
+        match part {
+            Part::Kept(rows) => Box::new(rows.into_iter().map(Ok)),
+            Part::New(runs) => Box::new(runs.into_iter().flat_map(move |run| context.rows(table, run))),
+        }
+    })
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
 
 use arrow::{
-    array::AsArray,
-    json::{ReaderBuilder, writer::LineDelimitedWriter},
+    array::{AsArray, RecordBatch},
+    json::{ReaderBuilder, reader::Decoder, writer::LineDelimitedWriter},
 };
 use bytes::Bytes;
 use parquet::{
@@ -62,17 +62,100 @@ pub enum Error {
     Damaged(String),
 }
 
-/// The data file of `rows`, in their order.
-///
-/// # Errors
-/// [`Error::Write`] when a row does not fit the table.
-pub fn write<T: Serialize>(table: Table, rows: &[T]) -> Result<Vec<u8>, Error> {
-    let failed = |e: &dyn std::fmt::Display| Error::Write(e.to_string());
+/// A data file that is being written, row by row: its rows need not be in memory together.
+pub struct Writer {
+    file: ArrowWriter<Vec<u8>>,
+    batches: Batches,
+    rows: usize,
+}
+
+impl Writer {
+    /// An empty file of `table`.
+    ///
+    /// # Errors
+    /// [`Error::Write`] when the columns cannot be written, which none of ours is.
+    pub fn new(table: Table) -> Result<Self, Error> {
+        let file = ArrowWriter::try_new(Vec::new(), table.arrow(), Some(properties(table)?));
+        Ok(Self { file: file.map_err(|e| failed(&e))?, batches: Batches::new(table)?, rows: 0 })
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// [`Error::Write`] when it does not fit the table.
+    pub fn push<T: Serialize>(&mut self, row: &T) -> Result<(), Error> {
+        self.rows += 1;
+        match self.batches.push(row)? {
+            Some(batch) => self.file.write(&batch).map_err(|e| failed(&e)),
+            None => Ok(()),
+        }
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The bytes of the file.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn finish(mut self) -> Result<Vec<u8>, Error> {
+        if let Some(batch) = self.batches.finish()? {
+            self.file.write(&batch).map_err(|e| failed(&e))?;
+        }
+        self.file.into_inner().map_err(|e| failed(&e))
+    }
+}
+
+/// Rows on their way to batches of [`BATCH_ROWS`].
+pub(super) struct Batches {
+    decoder: Decoder,
+    waiting: usize,
+}
+
+impl Batches {
+    /// Nothing yet.
+    ///
+    /// # Errors
+    /// As [`Writer::new`].
+    pub(super) fn new(table: Table) -> Result<Self, Error> {
+        let decoder = ReaderBuilder::new(table.arrow()).with_batch_size(BATCH_ROWS).build_decoder();
+        Ok(Self { decoder: decoder.map_err(|e| failed(&e))?, waiting: 0 })
+    }
+
+    /// Adds a row; a batch when one is full.
+    ///
+    /// # Errors
+    /// As [`Writer::push`].
+    pub(super) fn push<T: Serialize>(&mut self, row: &T) -> Result<Option<RecordBatch>, Error> {
+        self.decoder.serialize(std::slice::from_ref(row)).map_err(|e| failed(&e))?;
+        self.waiting += 1;
+        if self.waiting < BATCH_ROWS {
+            return Ok(None);
+        }
+        self.finish()
+    }
+
+    /// What is left.
+    ///
+    /// # Errors
+    /// As [`Writer::push`].
+    pub(super) fn finish(&mut self) -> Result<Option<RecordBatch>, Error> {
+        self.waiting = 0;
+        self.decoder.flush().map_err(|e| failed(&e))
+    }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Error {
+    Error::Write(error.to_string())
+}
+
+fn properties(table: Table) -> Result<WriterProperties, Error> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).map_err(|e| failed(&e))?))
         .set_max_row_group_row_count(Some(65_536))
         .set_statistics_enabled(EnabledStatistics::Page);
-    let schema = table.arrow();
     for name in BODIES {
         // A map is two Parquet columns.
         let paths = match name {
@@ -87,35 +170,7 @@ pub fn write<T: Serialize>(table: Table, rows: &[T]) -> Result<Vec<u8>, Error> {
                 .set_column_statistics_enabled(path, EnabledStatistics::None);
         }
     }
-    properties = properties.set_column_bloom_filter_enabled(ColumnPath::from(table.key()), true);
-    let mut writer =
-        ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties.build())).map_err(|e| failed(&e))?;
-    let mut decoder =
-        ReaderBuilder::new(schema).with_batch_size(BATCH_ROWS).build_decoder().map_err(|e| failed(&e))?;
-    for chunk in rows.chunks(BATCH_ROWS) {
-        decoder.serialize(chunk).map_err(|e| failed(&e))?;
-        if let Some(batch) = decoder.flush().map_err(|e| failed(&e))? {
-            writer.write(&batch).map_err(|e| failed(&e))?;
-        }
-    }
-    writer.into_inner().map_err(|e| failed(&e))
-}
-
-/// Rows as batches in memory, with the columns of the table's files.
-///
-/// # Errors
-/// [`Error::Write`] when a row does not fit the table.
-#[cfg(feature = "sql")]
-pub fn batches<T: Serialize>(table: Table, rows: &[T]) -> Result<Vec<arrow::array::RecordBatch>, Error> {
-    let failed = |e: arrow::error::ArrowError| Error::Write(e.to_string());
-    let mut decoder =
-        ReaderBuilder::new(table.arrow()).with_batch_size(BATCH_ROWS).build_decoder().map_err(failed)?;
-    let mut batches = Vec::new();
-    for chunk in rows.chunks(BATCH_ROWS) {
-        decoder.serialize(chunk).map_err(failed)?;
-        batches.extend(decoder.flush().map_err(failed)?);
-    }
-    Ok(batches)
+    Ok(properties.set_column_bloom_filter_enabled(ColumnPath::from(table.key()), true).build())
 }
 
 /// The rows of a data file; with `keys`, only those whose column `key` has one of them.
@@ -127,8 +182,26 @@ pub fn read<T: DeserializeOwned>(
     key: &str,
     keys: Option<&BTreeSet<String>>,
 ) -> Result<Vec<T>, Error> {
-    let read = AssertUnwindSafe(|| read_inner(file, key, keys));
-    std::panic::catch_unwind(read).unwrap_or_else(|_| Err(Error::Damaged("the decoder gave up".into())))
+    guarded(|| read_inner(file, key, keys, None))
+}
+
+/// The same rows with `columns` only.
+///
+/// # Errors
+/// As [`read`].
+pub fn project<T: DeserializeOwned>(
+    file: Bytes,
+    key: &str,
+    keys: Option<&BTreeSet<String>>,
+    columns: &[&str],
+) -> Result<Vec<T>, Error> {
+    guarded(|| read_inner(file, key, keys, Some(columns)))
+}
+
+/// The decoder panics on some damaged bytes.
+fn guarded<T>(read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    std::panic::catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(Error::Damaged("the decoder gave up".into())))
 }
 
 /// Row groups whose bloom filter does not exclude all of `wanted`.
@@ -157,6 +230,7 @@ fn read_inner<T: DeserializeOwned>(
     file: Bytes,
     key: &str,
     keys: Option<&BTreeSet<String>>,
+    columns: Option<&[&str]>,
 ) -> Result<Vec<T>, Error> {
     let damaged = |e: &dyn std::fmt::Display| Error::Damaged(e.to_string());
     // The page index lets a look-up skip pages without reading them; a scan has no use for it.
@@ -176,6 +250,10 @@ fn read_inner<T: DeserializeOwned>(
         let filter = RowFilter::new(vec![Box::new(is_wanted)]);
         builder = builder.with_row_groups(groups).with_row_filter(filter);
     }
+    if let Some(columns) = columns {
+        let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
+        builder = builder.with_projection(mask);
+    }
     let mut rows = Vec::new();
     for batch in builder.with_batch_size(BATCH_ROWS).build().map_err(|e| damaged(&e))? {
         let batch = Arc::new(batch.map_err(|e| damaged(&e))?);
@@ -193,8 +271,7 @@ fn read_inner<T: DeserializeOwned>(
 /// # Errors
 /// As [`read`].
 pub fn keys(file: Bytes, key: &str) -> Result<BTreeSet<String>, Error> {
-    let read = AssertUnwindSafe(|| keys_inner(file, key));
-    std::panic::catch_unwind(read).unwrap_or_else(|_| Err(Error::Damaged("the decoder gave up".into())))
+    guarded(|| keys_inner(file, key))
 }
 
 fn keys_inner(file: Bytes, key: &str) -> Result<BTreeSet<String>, Error> {
@@ -208,6 +285,14 @@ fn keys_inner(file: Bytes, key: &str) -> Result<BTreeSet<String>, Error> {
         keys.extend(column.into_iter().flatten().flatten().map(str::to_owned));
     }
     Ok(keys)
+}
+
+/// Tests: the data file of some rows.
+#[cfg(test)]
+pub(super) fn write<T: Serialize>(table: Table, rows: &[T]) -> Result<Vec<u8>, Error> {
+    let mut writer = Writer::new(table)?;
+    rows.iter().try_for_each(|row| writer.push(row))?;
+    writer.finish()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::{
     Error, Mode, RunRow, Store,
     derive::{Now, settled},
     table::TenantTable,
-    tenant::{Listed, Tenant, View, stored_records, trace_of},
+    tenant::{Listed, Tenant, View, ordered, stored_records, trace_of},
 };
 use crate::{
     otlp::record::{Record, TraceId},
@@ -297,16 +297,6 @@ fn records_of(
         Taken::new(&view, traces)
     };
     taken.read()
-}
-
-/// By trace, start and id, so that an export does not depend on the way the records took.
-fn ordered(mut records: Vec<Arc<Record>>) -> Vec<Arc<Record>> {
-    records.sort_by_cached_key(|r| {
-        let start =
-            r.as_span().map(|s| s.start_time_unix_nano).or_else(|| r.as_log().map(|l| l.time_unix_nano));
-        (r.trace_id(), r.as_span().is_none(), start, r.span_id(), r.hash)
-    });
-    records
 }
 
 fn matches(row: &RunRow, filter: &RunFilter) -> bool {

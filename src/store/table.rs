@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     delta::{
@@ -119,7 +119,7 @@ impl TenantTable {
         Ok(keys.map(|(key, _)| key.clone()).collect())
     }
 
-    /// Rows of a live file; with `keys`, only row groups that may hold one.
+    /// Rows of a live file; with `keys`, only those that have one.
     pub(super) fn read<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -129,24 +129,50 @@ impl TenantTable {
             .map_err(|source| self.file_error(path, source))
     }
 
-    /// Writes a data file that no commit names yet. Its name is a function of `commit_id`.
-    pub(super) fn write<T: Serialize>(&self, rows: &[T], commit_id: &str, now_ms: i64) -> Result<Add, Error> {
+    /// The same rows with `columns` only.
+    pub(super) fn project<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        keys: &BTreeSet<String>,
+        columns: &[&str],
+    ) -> Result<Vec<T>, Error> {
+        parquet::project(self.bytes(path)?, self.table.key(), Some(keys), columns)
+            .map_err(|source| self.file_error(path, source))
+    }
+
+    /// Writes a data file of `rows`, in their order, which no commit names yet; none when there are none. Its name is a
+    /// function of `commit_id`.
+    pub(super) fn write<T: Serialize>(
+        &self,
+        rows: impl Iterator<Item = Result<T, Error>>,
+        commit_id: &str,
+        now_ms: i64,
+    ) -> Result<Option<Add>, Error> {
         let date = chrono::DateTime::from_timestamp_millis(now_ms)
             .unwrap_or_default()
             .format("%Y-%m-%d")
             .to_string();
         let path = format!("{PARTITION}={date}/{commit_id}.parquet");
-        let bytes = parquet::write(self.table, rows).map_err(|source| self.file_error(&path, source))?;
+        let failed = |source| self.file_error(&path, source);
+        let mut file = parquet::Writer::new(self.table).map_err(failed)?;
+        for row in rows {
+            file.push(&row?).map_err(failed)?;
+        }
+        let count = file.rows();
+        if count == 0 {
+            return Ok(None);
+        }
+        let bytes = file.finish().map_err(failed)?;
         let name = format!("{}/{path}", self.folder);
         self.objects.put(&name, &bytes).map_err(|source| Error::Io { path: name, source })?;
-        Ok(Add {
+        Ok(Some(Add {
             path,
             partition_values: BTreeMap::from([(PARTITION.to_owned(), Some(date))]),
             size: i64::try_from(bytes.len()).unwrap_or(i64::MAX),
             modification_time: now_ms,
             data_change: true,
-            stats: Some(format!("{{\"numRecords\":{}}}", rows.len())),
-        })
+            stats: Some(format!("{{\"numRecords\":{count}}}")),
+        }))
     }
 
     /// Commits: `add` joins with its `keys`, `removed` files leave, `txns` say how far it got; the first of them
@@ -262,6 +288,6 @@ impl TenantTable {
 }
 
 /// The key column's value of a row.
-pub(super) fn key_of(row: &Value, table: Table) -> &str {
+pub(super) fn key_of(row: &Map<String, Value>, table: Table) -> &str {
     row.get(table.key()).and_then(Value::as_str).unwrap_or_default()
 }

@@ -317,18 +317,17 @@ impl Tenant {
             (view.tables.spans.clone(), seq, records)
         };
         let traces: BTreeSet<TraceId> = records.iter().map(|r| r.trace_id()).collect();
-        let there: HashSet<RecordHash> = stored_records(&spans, &traces)?.iter().map(|r| r.hash).collect();
-        records.retain(|r| !there.contains(&r.hash));
+        let there = stored_hashes(&spans, &traces)?;
+        records.retain(|r| !there.contains(&r.hash.to_string()));
         let commit_id = row_id(&self.id, &app, &[&seq.to_string()]);
-        let mut add = None;
-        if !records.is_empty() {
-            let mut rows: Vec<SpanRow> = records.iter().map(|r| SpanRow::new(&self.id, r)).collect();
-            rows.sort_by_cached_key(|r| {
-                (r.trace_id.clone(), r.start_time_unix_nano, r.span_id.clone(), r.id.clone())
-            });
-            let keys = rows.iter().map(|r| r.trace_id.clone()).collect();
-            add = Some((spans.write(&rows, &commit_id, now_ms)?, keys));
-        }
+        let mut keys = BTreeSet::new();
+        let records = ordered(records);
+        let rows = records.iter().map(|record| {
+            let row = SpanRow::new(&self.id, record);
+            let _ = keys.insert(row.trace_id.clone());
+            Ok(row)
+        });
+        let add = spans.write(rows, &commit_id, now_ms)?.map(|add| (add, keys));
         // A table that is shared is copied when it changes.
         drop(spans);
         let mut view = self.view.lock();
@@ -346,16 +345,22 @@ pub(super) fn trace_of(key: &str) -> TraceId {
     key.parse().unwrap_or_default()
 }
 
+/// By trace, start and id, so that an export does not depend on the way the records took.
+pub(super) fn ordered(mut records: Vec<Arc<Record>>) -> Vec<Arc<Record>> {
+    records.sort_by_cached_key(|r| {
+        let start =
+            r.as_span().map(|s| s.start_time_unix_nano).or_else(|| r.as_log().map(|l| l.time_unix_nano));
+        (r.trace_id(), r.as_span().is_none(), start, r.span_id(), r.hash)
+    });
+    records
+}
+
 /// The records of these traces in `spans`, each version once.
 pub(super) fn stored_records(
     spans: &TenantTable,
     traces: &BTreeSet<TraceId>,
 ) -> Result<Vec<Arc<Record>>, table::Error> {
-    let mut keys: BTreeSet<String> = traces.iter().map(ToString::to_string).collect();
-    if traces.contains(&TraceId::default()) {
-        // Records outside any trace stand under the id as it was sent, which may be empty.
-        let _ = keys.insert(String::new());
-    }
+    let keys = keys_of(traces);
     let mut records = Vec::new();
     let mut seen = HashSet::new();
     for path in spans.files_with(&keys) {
@@ -377,4 +382,29 @@ pub(super) fn stored_records(
         }
     }
     Ok(records)
+}
+
+/// The hashes of those records, as text.
+fn stored_hashes(spans: &TenantTable, traces: &BTreeSet<TraceId>) -> Result<HashSet<String>, table::Error> {
+    #[derive(serde::Deserialize)]
+    struct Hash {
+        record_hash: String,
+    }
+    let keys = keys_of(traces);
+    let mut hashes = HashSet::new();
+    for path in spans.files_with(&keys) {
+        let rows: Vec<Hash> = spans.project(&path, &keys, &["record_hash"])?;
+        hashes.extend(rows.into_iter().map(|row| row.record_hash));
+    }
+    Ok(hashes)
+}
+
+/// What `spans` is looked up by.
+fn keys_of(traces: &BTreeSet<TraceId>) -> BTreeSet<String> {
+    let mut keys: BTreeSet<String> = traces.iter().map(ToString::to_string).collect();
+    if traces.contains(&TraceId::default()) {
+        // Records outside any trace stand under the id as it was sent, which may be empty.
+        let _ = keys.insert(String::new());
+    }
+    keys
 }

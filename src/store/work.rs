@@ -245,6 +245,9 @@ impl Inner {
             self.flush(tenant)?;
         }
         let at = if settle { Now::ALL_SETTLED } else { self.now() };
+        // Runs that were assembled for a reader are not held for the next one for ever.
+        let now = self.clock.monotonic();
+        let _ = tenant.view.lock().listed.take_if(|listed| listed.until <= now);
         self.derive(tenant, at)
     }
 

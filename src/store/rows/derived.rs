@@ -15,8 +15,8 @@ use crate::{
 type Row = Map<String, Value>;
 
 /// Rows of `run_steps`.
-pub(super) fn run_steps(run: &Run) -> Result<Vec<Row>, Error> {
-    run.steps.iter().map(|step| run_step(run, step)).collect()
+pub(super) fn run_steps(run: &Run) -> impl Iterator<Item = Result<Row, Error>> {
+    run.steps.iter().map(|step| run_step(run, step))
 }
 
 fn run_step(run: &Run, s: &Step) -> Result<Row, Error> {
@@ -81,7 +81,7 @@ fn run_step(run: &Run, s: &Step) -> Result<Row, Error> {
 }
 
 /// Rows of `messages`.
-pub(super) fn messages(run: &Run) -> Result<Vec<Row>, Error> {
+pub(super) fn messages(run: &Run) -> impl Iterator<Item = Result<Row, Error>> {
     let message = |(index, m): (usize, &RunMessage)| {
         Ok(row([
             ("run_id", json!(run.run_id)),
@@ -93,11 +93,11 @@ pub(super) fn messages(run: &Run) -> Result<Vec<Row>, Error> {
             ("first_step_index", json!(m.first_step_index)),
         ]))
     };
-    run.messages.iter().enumerate().map(message).collect()
+    run.messages.iter().enumerate().map(message)
 }
 
 /// Rows of `checkpoints`.
-pub(super) fn checkpoints(run: &Run) -> Result<Vec<Row>, Error> {
+pub(super) fn checkpoints(run: &Run) -> impl Iterator<Item = Result<Row, Error>> {
     let checkpoint = |c: &RunCheckpoint| {
         Ok(row([
             ("run_id", json!(run.run_id)),
@@ -111,7 +111,9 @@ pub(super) fn checkpoints(run: &Run) -> Result<Vec<Row>, Error> {
             ("state", optional(c.state.as_ref())?),
         ]))
     };
-    run.checkpoints.iter().map(checkpoint).collect()
+    let mut in_place: Vec<&RunCheckpoint> = run.checkpoints.iter().collect();
+    in_place.sort_by_key(|c| (c.reference.namespace.clone(), c.reference.checkpoint_id.clone()));
+    in_place.into_iter().map(checkpoint)
 }
 
 fn row<const N: usize>(columns: [(&str, Value); N]) -> Row {

@@ -21,21 +21,29 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// A run's rows in one of the derived tables.
-    pub(super) fn rows(&self, table: Table, run: &Run) -> Result<Vec<Value>, table::Error> {
-        let rows = match table {
-            Table::Spans => Vec::new(),
-            Table::Messages => derived::messages(run)?,
-            Table::Checkpoints => derived::checkpoints(run)?,
-            Table::RunSteps => derived::run_steps(run)?,
-            Table::Runs => vec![runs::RunRow::of(run).to_row()?],
-        };
-        Ok(rows.into_iter().map(|row| self.complete(table, run, row)).collect())
+    /// A run's rows in one of the derived tables, in order of their places. Made one by one: those of a long run are
+    /// many times its size.
+    pub(super) fn rows<'a>(
+        &'a self,
+        table: Table,
+        run: &'a Run,
+    ) -> Box<dyn Iterator<Item = Result<Map<String, Value>, table::Error>> + 'a> {
+        let complete =
+            move |row: Result<Map<String, Value>, table::Error>| Ok(self.complete(table, run, row?));
+        match table {
+            Table::Spans => Box::new(std::iter::empty()),
+            Table::Messages => Box::new(derived::messages(run).map(complete)),
+            Table::Checkpoints => Box::new(derived::checkpoints(run).map(complete)),
+            Table::RunSteps => Box::new(derived::run_steps(run).map(complete)),
+            Table::Runs => {
+                Box::new(std::iter::once(runs::RunRow::of(run).to_row().map_err(Into::into)).map(complete))
+            }
+        }
     }
 
     /// Adds the columns that every table has.
-    fn complete(&self, table: Table, run: &Run, mut row: Map<String, Value>) -> Value {
-        let id = row_id(self.tenant, table.name(), &[&run.run_id, &place_of(&Value::Object(row.clone()))]);
+    fn complete(&self, table: Table, run: &Run, mut row: Map<String, Value>) -> Map<String, Value> {
+        let id = row_id(self.tenant, table.name(), &[&run.run_id, &place_of(&row)]);
         let micros = |nanos: u64| json!(i64::try_from(nanos / 1000).unwrap_or(i64::MAX));
         for (name, value) in [
             ("id", json!(id)),
@@ -47,12 +55,12 @@ impl Context<'_> {
         ] {
             let _ = row.insert(name.into(), value);
         }
-        Value::Object(row)
+        row
     }
 }
 
 /// A row's place among those of its run, as text that sorts.
-pub(super) fn place_of(row: &Value) -> String {
+pub(super) fn place_of(row: &Map<String, Value>) -> String {
     for name in ["step_index", "message_index"] {
         if row.get("checkpoint_id").is_none()
             && let Some(index) = row.get(name).and_then(Value::as_i64)

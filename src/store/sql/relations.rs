@@ -1,5 +1,8 @@
 //! A tenant's tables as a query sees them: files of the present versions, and rows of what memory holds.
 
+use arrow::array::RecordBatch;
+use serde::Serialize;
+
 use super::Relation;
 use crate::{
     store::{
@@ -30,20 +33,14 @@ impl Store {
         };
         let listed = self.listed(&tenant)?;
         let tables = &listed.tables;
-        let failed = |source| Error::Table(table::Error::File { path: id.to_string(), source });
-        let spans: Vec<SpanRow> = listed.hot.iter().map(|record| SpanRow::new(id, record)).collect();
         let context =
             rows::Context { tenant: id, revision: i64::try_from(tables.spans.version()).unwrap_or(i64::MAX) };
         let mut relations = Vec::new();
         for table in Table::ALL {
             let hot = if table == Table::Spans {
-                parquet::batches(table, &spans).map_err(failed)?
+                batches(id, table, listed.hot.iter().map(|record| Ok(SpanRow::new(id, record))))?
             } else {
-                let mut rows = Vec::new();
-                for run in &listed.runs {
-                    rows.extend(context.rows(table, run)?);
-                }
-                parquet::batches(table, &rows).map_err(failed)?
+                batches(id, table, listed.runs.iter().flat_map(|run| context.rows(table, run)))?
             };
             let replaced =
                 (table != Table::Spans).then(|| (table.key(), listed.replaced.iter().cloned().collect()));
@@ -52,4 +49,20 @@ impl Store {
         }
         Ok(relations)
     }
+}
+
+/// Rows as batches in memory, with the columns of the table's files.
+fn batches<T: Serialize>(
+    tenant: &TenantId,
+    table: Table,
+    rows: impl Iterator<Item = Result<T, table::Error>>,
+) -> Result<Vec<RecordBatch>, Error> {
+    let failed = |source| Error::Table(table::Error::File { path: tenant.to_string(), source });
+    let mut waiting = parquet::Batches::new(table).map_err(failed)?;
+    let mut batches = Vec::new();
+    for row in rows {
+        batches.extend(waiting.push(&row?).map_err(failed)?);
+    }
+    batches.extend(waiting.finish().map_err(failed)?);
+    Ok(batches)
 }
