@@ -6,6 +6,7 @@ mod export;
 mod failure;
 mod import;
 mod keys;
+mod quarantine;
 mod replay;
 mod runs;
 mod serve;
@@ -57,6 +58,8 @@ enum Command {
     CheckConfig(check_config::Arguments),
     /// Make keys for the configuration
     Keys(keys::Arguments),
+    /// Show what the log set aside, or take it again
+    Quarantine(quarantine::Arguments),
 }
 
 impl Cli {
@@ -81,6 +84,7 @@ pub fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Sql(arguments) => sql::run(arguments, out),
         Command::CheckConfig(arguments) => check_config::run(arguments, out),
         Command::Keys(arguments) => keys::run(arguments, out),
+        Command::Quarantine(arguments) => quarantine::run(arguments, out),
     }
 }
 

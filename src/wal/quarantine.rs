@@ -5,7 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Serialize;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Error,
@@ -15,14 +16,77 @@ use super::{
     reader,
 };
 
+/// Under the log's folder.
+const FOLDER: &str = "quarantine";
+
 /// What stands beside a frame's bytes.
-#[derive(Serialize)]
-struct Note<'a> {
-    seq: u64,
-    tenant: &'a str,
-    received_at: u64,
-    kind: &'static str,
-    reason: &'a str,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// The number that it had.
+    pub seq: u64,
+    /// Whose it is.
+    pub tenant: String,
+    /// When it was acknowledged, nanoseconds since the Unix epoch.
+    pub received_at: u64,
+    /// `traces`, `logs`, `checkpoint` or `erase`.
+    pub kind: String,
+    /// Why it is here.
+    pub reason: String,
+}
+
+/// A frame that was set aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// What is known of it.
+    pub note: Note,
+    /// Where its bytes are.
+    pub path: PathBuf,
+}
+
+impl Quarantined {
+    /// Its bytes, as they were acknowledged.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn read(&self) -> Result<Bytes, Error> {
+        std::fs::read(&self.path).map(Into::into).map_err(at(&self.path))
+    }
+
+    /// Removes it, durably: it was taken elsewhere.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove(&self) -> Result<(), Error> {
+        // The note first: bytes without one are found again, a note without bytes would be a riddle.
+        let note = self.path.with_extension("json");
+        files::remove(&files::Disk, [note.as_path(), self.path.as_path()]).map_err(at(&self.path))
+    }
+}
+
+/// The frames that were set aside in the log at `folder`, by number. Nothing is opened or changed.
+///
+/// # Errors
+/// When the folder or a note cannot be read. A folder that is absent holds none.
+pub fn quarantined(folder: &Path) -> Result<Vec<Quarantined>, Error> {
+    let folder = folder.join(FOLDER);
+    let entries = match std::fs::read_dir(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(at(&folder))?,
+    };
+    let mut frames = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(at(&folder))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if !name.starts_with("frame-") || !name.ends_with(".json") {
+            continue;
+        }
+        let text = std::fs::read(&path).map_err(at(&path))?;
+        let note: Note = serde_json::from_slice(&text).map_err(|error| at(&path)(error.into()))?;
+        let path = path.with_extension(&note.kind);
+        frames.push(Quarantined { note, path });
+    }
+    frames.sort_by_key(|frame| frame.note.seq);
+    Ok(frames)
 }
 
 /// Keeps a frame's bytes, and a note with whose it is and why it is here. Returns where the bytes are.
@@ -32,8 +96,14 @@ pub(super) fn keep_frame(
     frame: &Frame,
     reason: &str,
 ) -> Result<PathBuf, Error> {
-    let (tenant, kind) = (frame.tenant.as_str(), frame.kind.name());
-    let note = Note { seq: frame.seq, tenant, received_at: frame.received_at, kind, reason };
+    let kind = frame.kind.name();
+    let note = Note {
+        seq: frame.seq,
+        tenant: frame.tenant.as_str().to_owned(),
+        received_at: frame.received_at,
+        kind: kind.to_owned(),
+        reason: reason.to_owned(),
+    };
     let note = serde_json::to_vec(&note).map_err(|error| at(folder)(error.into()))?;
     let name = format!("frame-{:020}", frame.seq);
     let path = place(files, folder, &format!("{name}.{kind}"))?;
@@ -80,7 +150,7 @@ pub(super) fn keep_file(files: &dyn Files, folder: &Path, file: &Path) -> Result
 }
 
 fn place(files: &dyn Files, folder: &Path, name: &str) -> Result<PathBuf, Error> {
-    let quarantine = folder.join("quarantine");
+    let quarantine = folder.join(FOLDER);
     files::make_folders(files, &quarantine).map_err(at(&quarantine))?;
     Ok(quarantine.join(name))
 }

@@ -46,6 +46,39 @@ fn a_bad_file_is_taken_or_stops_the_good_ones() {
     assert_eq!(json(&["runs", "--json", "--data", path]).as_array().unwrap().len(), 1);
 }
 
+/// Scenario: a frame was set aside by a version that could not read it; another can.
+/// Guarantee: it is listed with whose it is and why, taken into its tenant, and gone from the list; bytes that are no
+/// request stay, and the exit code says so.
+#[test]
+fn what_was_set_aside_cannot_be_taken_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    assert!(output(&["import", &capture("py-pydantic-v2"), "--data", data]).status.success());
+    let good = std::fs::read(Path::new(&capture("py-pydantic-v2")).join("001.traces.pb")).unwrap();
+    let folder = dir.path().join("wal/quarantine");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (seq, bytes) in [(7, good), (8, b"no request".to_vec())] {
+        let name = format!("frame-{seq:020}");
+        std::fs::write(folder.join(format!("{name}.traces")), bytes).unwrap();
+        let note = serde_json::json!({"seq": seq, "tenant": "acme", "received_at": 1_790_000_000_000_000_000_u64,
+            "kind": "traces", "reason": "it panics"});
+        std::fs::write(folder.join(format!("{name}.json")), note.to_string()).unwrap();
+    }
+    let listed = |data: &str| json(&["quarantine", "list", "--json", "--data", data]);
+    let before = listed(data);
+    assert_eq!(
+        (&before[0]["seq"], &before[0]["tenant"], &before[1]["reason"]),
+        (&7.into(), &"acme".into(), &"it panics".into())
+    );
+    assert!(stderr(&["quarantine", "retry", "9", "--data", data], 66).contains("quarantine list"));
+    let retried = output(&["quarantine", "retry", "--data", data]);
+    let said = String::from_utf8(retried.stdout).unwrap();
+    assert!(retried.status.code() == Some(1) && said.contains("frame 8 stays"), "{said}");
+    assert_eq!(listed(data).as_array().map(Vec::len), Some(1));
+    let runs = json(&["runs", "--json", "--data", data, "--tenant", "acme"]);
+    assert_eq!(runs.as_array().map(Vec::len), Some(1));
+}
+
 /// Scenario: a port is taken; the server is told to use it.
 /// Guarantee: exit code 69, the flag is named.
 #[test]

@@ -23,7 +23,7 @@ use prost::Message;
 use super::{Failure, failure::exit, source::Place, text::count};
 use crate::otlp::{Signal, json, scan::Limits};
 use format::Request;
-use target::{Refusal, Target};
+pub(super) use target::{Refusal, Target};
 
 /// No count of what one file holds comes near.
 const COUNT_MAX: usize = usize::MAX >> 1;

@@ -37,7 +37,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const TRIES_MAX: u32 = 8;
 
 /// Takes requests, and knows which records were there before.
-pub(super) struct Target {
+pub(in crate::cli) struct Target {
     into: Into,
     known: HashMap<TraceId, HashSet<RecordHash>>,
 }
@@ -49,7 +49,7 @@ enum Into {
 
 /// What became of a request.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(in crate::cli) struct Taken {
     /// Records that were not there before.
     pub(super) new: u64,
     /// Records that were.
@@ -62,7 +62,7 @@ pub(super) struct Taken {
 }
 
 /// Why nothing of a request was taken.
-pub(super) enum Refusal {
+pub(in crate::cli) enum Refusal {
     /// It is no request, or no fit one.
     Request(String),
     /// The target failed: no other request can be taken either.
@@ -91,7 +91,7 @@ struct PartialSuccess {
 }
 
 impl Target {
-    pub(super) fn open(place: &Place) -> Result<Self, Failure> {
+    pub(in crate::cli) fn open(place: &Place) -> Result<Self, Failure> {
         let tenant = place.tenant()?;
         let into = match &place.url {
             Some(url) => Into::server(url, place.key.clone())?,
@@ -110,7 +110,7 @@ impl Target {
     ///
     /// # Errors
     /// [`Refusal::Request`] when nothing of it can be taken; [`Refusal::Target`] when the target failed.
-    pub(super) fn take(&mut self, signal: Signal, bytes: Bytes) -> Result<Taken, Refusal> {
+    pub(in crate::cli) fn take(&mut self, signal: Signal, bytes: Bytes) -> Result<Taken, Refusal> {
         let (bytes, mut taken) = self.into.check(signal, bytes)?;
         let records = otlp::decode::records(signal, &bytes, 0, 0)
             .map_err(|error| Refusal::Request(format!("is not a whole export request: {error}")))?;
@@ -133,7 +133,7 @@ impl Target {
     }
 
     /// Brings everything into the tables.
-    pub(super) fn finish(self) -> Result<(), Failure> {
+    pub(in crate::cli) fn finish(self) -> Result<(), Failure> {
         match self.into {
             Into::Folder { store, .. } => {
                 store.settle_and_flush()?;

@@ -1,0 +1,128 @@
+//! `spanreel quarantine`: what the log set aside because it ended or stopped the process, and a second try for it.
+
+use std::{collections::BTreeMap, io::Write};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::{
+    Failure,
+    failure::exit,
+    import::{Refusal, Target},
+    source::Place,
+    text,
+};
+use crate::{
+    otlp::Signal,
+    wal::{Quarantined, quarantined},
+};
+
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the frames that were set aside
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Take frames again, after an upgrade that can read them; what is taken leaves the quarantine
+    Retry {
+        /// Numbers of frames; all when none is given
+        seq: Vec<u64>,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failure> {
+    match arguments.command {
+        Command::List { json, place } => list(&frames(&place)?, json, out),
+        Command::Retry { seq, place } => retry(&chosen(frames(&place)?, &seq)?, &place, out),
+    }
+}
+
+fn frames(place: &Place) -> Result<Vec<Quarantined>, Failure> {
+    if !place.data.is_dir() {
+        let text = format!("there is no data folder {}; give one with --data", place.data.display());
+        return Err(Failure::not_found(text));
+    }
+    Ok(quarantined(&place.data.join("wal"))?)
+}
+
+fn chosen(frames: Vec<Quarantined>, wanted: &[u64]) -> Result<Vec<Quarantined>, Failure> {
+    let is_there = |seq: &u64| frames.iter().any(|frame| frame.note.seq == *seq);
+    if let Some(absent) = wanted.iter().find(|seq| !is_there(seq)) {
+        return Err(Failure::not_found(format!("no frame {absent} in quarantine; see `quarantine list`")));
+    }
+    Ok(frames.into_iter().filter(|f| wanted.is_empty() || wanted.contains(&f.note.seq)).collect())
+}
+
+fn list(frames: &[Quarantined], as_json: bool, out: &mut dyn Write) -> Result<u8, Failure> {
+    if as_json {
+        let notes: Vec<_> = frames.iter().map(|frame| json!(frame.note)).collect();
+        super::write_json(out, &json!(notes))?;
+    } else if frames.is_empty() {
+        writeln!(out, "nothing is in quarantine")?;
+    } else {
+        let received = |nanos: u64| {
+            let at = chrono::DateTime::from_timestamp_nanos(i64::try_from(nanos).unwrap_or(i64::MAX));
+            at.format("%m-%d %H:%M:%S").to_string()
+        };
+        let row = |f: &Quarantined| {
+            let note = &f.note;
+            let (seq, at) = (note.seq.to_string(), received(note.received_at));
+            vec![seq, at, note.tenant.clone(), note.kind.clone(), note.reason.clone()]
+        };
+        let rows: Vec<_> = frames.iter().map(row).collect();
+        text::table(out, &["SEQ", "RECEIVED UTC", "TENANT", "KIND", "REASON"], &[20, 14, 20, 10, 60], &rows)?;
+    }
+    Ok(exit::DONE)
+}
+
+fn retry(frames: &[Quarantined], place: &Place, out: &mut dyn Write) -> Result<u8, Failure> {
+    let mut by_tenant: BTreeMap<&str, Vec<&Quarantined>> = BTreeMap::new();
+    for frame in frames {
+        by_tenant.entry(&frame.note.tenant).or_default().push(frame);
+    }
+    let (mut taken, mut refused) = (0, 0);
+    for (tenant, frames) in by_tenant {
+        let mut target = Target::open(&Place { tenant: tenant.to_owned(), ..place.clone() })?;
+        let mut done = Vec::new();
+        for frame in frames {
+            match take(frame, &mut target) {
+                Ok(()) => done.push(frame),
+                Err(Refusal::Request(reason)) => {
+                    refused += 1;
+                    writeln!(out, "frame {} stays: it {reason}", frame.note.seq)?;
+                }
+                Err(Refusal::Target(failure)) => return Err(failure),
+            }
+        }
+        // A frame leaves only when the tables have it, or the log of the server that took it.
+        target.finish()?;
+        for frame in done {
+            frame.remove()?;
+            taken += 1;
+        }
+    }
+    writeln!(out, "{} taken, {refused} left", text::count(taken, "frame"))?;
+    Ok(if refused == 0 { exit::DONE } else { exit::REFUSED })
+}
+
+fn take(frame: &Quarantined, target: &mut Target) -> Result<(), Refusal> {
+    let signal = match frame.note.kind.as_str() {
+        "traces" => Signal::Traces,
+        "logs" => Signal::Logs,
+        other => return Err(Refusal::Request(format!("is no telemetry but {other}; post it to the API"))),
+    };
+    let bytes = frame.read().map_err(|error| Refusal::Target(error.into()))?;
+    target.take(signal, bytes).map(drop)
+}
