@@ -25,7 +25,7 @@ pub(super) struct Node {
     /// The elected record.
     pub(super) record: Arc<Record>,
     /// What it means.
-    pub(super) op: Operation,
+    pub(super) op: Box<Operation>,
     /// Its trace; all zeros for a log record outside any trace.
     pub(super) trace: TraceId,
     /// Its span id; derived from the content of a log record.
@@ -143,7 +143,7 @@ impl Forest {
         for node in self.nodes.iter_mut() {
             let Some(parent_of_span) = node.op.begins.take() else { continue };
             if node.parent_id.is_some_and(|id| by_id.contains_key(&(node.trace, id))) {
-                node.op =
+                *node.op =
                     Operation { kind: Kind::Internal, dialect: node.op.dialect, ..Operation::default() };
             } else {
                 let parent: Option<SpanId> = parent_of_span.parse().ok();
@@ -259,7 +259,7 @@ fn span_node(versions: &Versions, logs: &[&Record], meaning: &Meaning) -> Node {
         });
     let receipts = versions.receipts().chain(logs.iter().map(|log| Receipt::of(log))).collect();
     Node {
-        op,
+        op: Box::new(op),
         parent_id: parent.is_valid().then_some(parent),
         start_ns: known(start),
         end_ns: known(end),
@@ -279,7 +279,7 @@ fn log_node(log: &Arc<Record>, op: Operation, counted: bool) -> Node {
     let parent = log.span_id();
     let start = known(at).saturating_sub(op.duration_ns.unwrap_or(0));
     Node {
-        op,
+        op: Box::new(op),
         parent_id: parent.is_valid().then_some(parent),
         start_ns: start,
         end_ns: known(at),
@@ -292,7 +292,7 @@ fn log_node(log: &Arc<Record>, op: Operation, counted: bool) -> Node {
 fn bare(record: &Arc<Record>, span: SpanId) -> Node {
     Node {
         record: Arc::clone(record),
-        op: Operation::default(),
+        op: Box::default(),
         trace: record.trace_id(),
         span,
         parent_id: None,

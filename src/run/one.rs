@@ -110,7 +110,7 @@ pub(super) fn assemble(
     let reasons = verdict.reasons();
     let (replayability, partial_reasons, notes) = verdict.close(&drafts);
 
-    let steps: Vec<Step> = drafts.into_iter().map(|draft| draft.step).collect();
+    let steps: Vec<Step> = drafts.into_iter().map(|draft| *draft.step).collect();
     let (status, error) = status::status(forest, nodes, &steps, &reasons, settled);
     let (start_ns, end_ns) = extent(forest, nodes);
     let spans = nodes.iter().filter(|n| !forest.nodes[**n].is_log).count();

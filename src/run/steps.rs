@@ -21,7 +21,7 @@ use crate::genai::{
 #[derive(Debug)]
 pub(super) struct Draft {
     /// The step; indexes into messages and other steps are filled in once the order is known.
-    pub(super) step: Step,
+    pub(super) step: Box<Step>,
     /// Its node; `None` when the step is inferred.
     pub(super) node: Option<usize>,
     /// The input messages, still in full.
@@ -201,7 +201,7 @@ fn build(forest: &Forest, number: usize, kind: StepKind, duplicates: &Duplicates
         superseded_spans: reports.iter().filter(spans).map(|n| forest.nodes[*n].span).collect(),
     };
     Draft {
-        step,
+        step: Box::new(step),
         node: Some(number),
         input: op.input.value,
         rank: (order_ns, node.position, node.trace, node.span, 0),

@@ -8,7 +8,7 @@ use super::{
     Error, Mode, RunRow, Store,
     derive::{Now, settled},
     table::TenantTable,
-    tenant::{Listed, Tenant, View, ordered, stored_records, trace_of},
+    tenant::{Listed, Opened, Tenant, View, ordered, stored_records, trace_of},
 };
 use crate::{
     otlp::record::{Record, TraceId},
@@ -21,6 +21,9 @@ use crate::{
 
 /// Assembled runs of a list are used again for this long when nothing arrived; time may settle a run meanwhile.
 const LIST_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// How long the run that was read last is held: readers turn its pages.
+const OPENED_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// How long a reader waits for what was acknowledged before it asked.
 const CATCH_UP_MAX: Duration = Duration::from_secs(2);
@@ -98,7 +101,21 @@ impl Store {
     /// # Errors
     /// When a table cannot be read.
     pub fn run(&self, tenant: &TenantId, id: &str) -> Result<Option<Found>, Error> {
-        Ok(self.run_records(tenant, id)?.map(|(found, _)| found))
+        let Some(known) = self.current(tenant) else { return Ok(None) };
+        let now = self.inner.clock.monotonic();
+        let (opened, generation) = {
+            let view = known.view.lock();
+            (view.opened_run(id, now), view.generation)
+        };
+        if let Some(run) = opened {
+            return Ok(Some(Found::Run(run)));
+        }
+        let found = self.run_records(tenant, id)?.map(|(found, _)| found);
+        if let Some(Found::Run(run)) = &found {
+            let until = now + if run.settled { OPENED_AGE_MAX } else { LIST_AGE_MAX };
+            known.view.lock().opened = Some(Opened { run: run.clone(), generation, until });
+        }
+        Ok(found)
     }
 
     /// The same with the records of the run: those of its traces, and the checkpoints posted for it.

@@ -46,8 +46,18 @@ pub(super) struct View {
     pub(super) stored: Links,
     /// What lists and queries took last, until something changes.
     pub(super) listed: Option<Arc<Listed>>,
+    /// The run that was read last.
+    pub(super) opened: Option<Opened>,
     /// Counts changes of what a reader would see.
     pub(super) generation: u64,
+}
+
+/// A run as a reader got it.
+pub(super) struct Opened {
+    pub(super) run: Arc<Run>,
+    /// That of the view before its records were taken.
+    pub(super) generation: u64,
+    pub(super) until: Duration,
 }
 
 /// All of a tenant at one moment: what the tables hold, and what is assembled for the reader. No run is in both.
@@ -224,6 +234,21 @@ impl View {
         self.listed.clone().filter(|listed| listed.generation == self.generation && listed.until > now)
     }
 
+    /// The run `id` as it was read last, if nothing of it changed since: nothing at all did, or it is settled, as it was
+    /// then, and nothing of its traces is on its way to the tables.
+    pub(super) fn opened_run(&self, id: &str, now: Duration) -> Option<Arc<Run>> {
+        let opened = self.opened.as_ref().filter(|opened| opened.run.run_id == id && opened.until > now)?;
+        let is_as_stored = || {
+            let row = self.rows.get(id);
+            opened.run.settled
+                && row.is_some_and(|row| {
+                    row.settled && row.record_digest == opened.run.record_digest.to_string()
+                })
+                && opened.run.trace_ids.iter().all(|trace| !self.hot.is_live(*trace))
+        };
+        (opened.generation == self.generation || is_as_stored()).then(|| opened.run.clone())
+    }
+
     pub(super) fn changed(&mut self) {
         self.generation += 1;
         self.listed = None;
@@ -281,6 +306,7 @@ impl Tenant {
             run_ids: HashMap::new(),
             stored: Links::default(),
             listed: None,
+            opened: None,
             generation: 0,
         };
         for path in view.tables.runs.state.files.keys().cloned().collect::<Vec<_>>() {

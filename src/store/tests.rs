@@ -193,6 +193,34 @@ fn a_late_span_is_hidden_or_makes_a_second_run() {
     crash(&store);
 }
 
+/// Scenario: the pages of a settled run are read while other runs arrive; then a late span of it comes.
+/// Guarantee: it is assembled once for all its pages, and anew when it changed.
+#[test]
+fn a_page_of_a_run_costs_all_of_it_or_is_old() {
+    let dir = tempfile::tempdir().unwrap();
+    let (clock, tenant) = (clock(), TenantId::embedded());
+    let store = open(dir.path(), &clock).unwrap();
+    let read = |id: u8| match store.run(&tenant, &hex::encode([id; 16])).unwrap() {
+        Some(Found::Run(run)) => run,
+        other => panic!("{other:?}"),
+    };
+    send(&store, &[span(1, 1), span(1, 2)]);
+    store.settle_and_flush().unwrap();
+    let first = read(1);
+    send(&store, &[span(2, 1)]);
+    store.inner.catch_up();
+    assert!(Arc::ptr_eq(&first, &read(1)), "another run arrived");
+    send(&store, &[span(1, 3)]);
+    store.inner.catch_up();
+    assert_eq!((first.steps.len(), read(1).steps.len()), (1, 2), "late and hot");
+    store.settle_and_flush().unwrap();
+    let late = read(1);
+    assert_eq!(late.steps.len(), 2);
+    clock.advance(Duration::from_secs(60));
+    assert!(!Arc::ptr_eq(&late, &read(1)), "held for ever");
+    crash(&store);
+}
+
 /// Scenario: runs arrive, are flushed, derived and get late spans, while readers list them and query the tables.
 /// Guarantee: at every moment each run that was acknowledged is there, and each run and step once.
 #[test]

@@ -247,7 +247,11 @@ impl Inner {
         let at = if settle { Now::ALL_SETTLED } else { self.now() };
         // Runs that were assembled for a reader are not held for the next one for ever.
         let now = self.clock.monotonic();
-        let _ = tenant.view.lock().listed.take_if(|listed| listed.until <= now);
+        {
+            let mut view = tenant.view.lock();
+            let _ = view.listed.take_if(|listed| listed.until <= now);
+            let _ = view.opened.take_if(|opened| opened.until <= now);
+        }
         self.derive(tenant, at)
     }
 

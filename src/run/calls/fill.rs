@@ -151,6 +151,6 @@ pub(super) fn infer(drafts: &[Draft], call: &Asked, shows: usize, answer: Option
         rank: (step.start_ns.max(asker.rank.0), position, trace, span, drafts.len()),
         parent: asker.parent,
         calls: CallFindings { filled: vec!["arguments", "result"], ..CallFindings::default() },
-        step,
+        step: Box::new(step),
     })
 }
