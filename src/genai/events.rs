@@ -13,6 +13,9 @@ use crate::otlp::record::Record;
 /// The convention's event that carries a whole operation.
 pub const DETAILS: &str = "gen_ai.client.inference.operation.details";
 
+/// Events that tell of an operation of their own: a check of the span that they stand on.
+pub const CHECKS: &[&str] = &["gen_ai.evaluation.result", "gen_ai.guardrail.result"];
+
 /// One event of a span, wherever it was carried.
 #[derive(Clone, Debug)]
 pub struct Event {

@@ -49,7 +49,7 @@ pub fn normalize_span_seen(span: &Record, logs: &[&Record], seen: &RefCell<parse
     operation.checkpoints = identity::checkpoints(&attrs, &metadata);
     operation.sequence = metadata.step().map(|(series, position)| operation::Sequence { series, position });
     read(&facts, &mut operation);
-    operation.identity.ties.extend(response_tie(&operation));
+    operation.identity.ties.extend(response_tie(&operation, &[Kind::ModelCall]));
     // A node of a graph is a function that a user wrote.
     if operation.kind == Kind::Internal && metadata.node().is_some_and(|node| node == body.name) {
         operation.kind = Kind::Task;
@@ -63,11 +63,8 @@ pub fn normalize_span_seen(span: &Record, logs: &[&Record], seen: &RefCell<parse
 /// that belongs to no span.
 pub fn normalize_log(log: &Record) -> Option<Operation> {
     let event = events::of_log(log)?;
-    let stands_alone = match event.name.as_str() {
-        events::DETAILS | "gen_ai.evaluation.result" | "gen_ai.guardrail.result" => true,
-        name => !name.starts_with("gen_ai."),
-    };
-    if !stands_alone {
+    let name = event.name.as_str();
+    if name.starts_with("gen_ai.") && name != events::DETAILS && !events::CHECKS.contains(&name) {
         return None;
     }
     let span = opentelemetry_proto::tonic::trace::v1::Span::default();
@@ -84,9 +81,9 @@ pub fn normalize_log(log: &Record) -> Option<Operation> {
     };
     read(&facts, &mut operation);
     operation.is_of_span = event.name == events::DETAILS && log.span_id().is_valid();
-    // The response names the call wherever it was logged.
+    // The response names the call wherever it was logged, or judged.
     if !log.trace_id().is_valid() {
-        operation.identity.ties.extend(response_tie(&operation));
+        operation.identity.ties.extend(response_tie(&operation, &[Kind::ModelCall, Kind::Evaluation]));
     }
     operation.kind.is_genai().then_some(operation)
 }
@@ -98,8 +95,8 @@ pub fn is_kept(record: &Record) -> bool {
     record.as_log().is_none() || points || events::of_log(record).is_some()
 }
 
-fn response_tie(operation: &Operation) -> Option<String> {
-    let id = operation.response_id.as_ref().filter(|_| operation.kind == Kind::ModelCall)?;
+fn response_tie(operation: &Operation, kinds: &[Kind]) -> Option<String> {
+    let id = operation.response_id.as_ref().filter(|_| kinds.contains(&operation.kind))?;
     Some(format!("response {id}"))
 }
 

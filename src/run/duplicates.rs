@@ -400,6 +400,13 @@ fn completeness(node: &Node) -> impl Ord + use<> {
 fn set_aside_logs(forest: &Forest, nodes: &[usize], found: &mut Duplicates) {
     let shown: BTreeSet<Kind> =
         nodes.iter().map(|n| &forest.nodes[*n]).filter(|n| !n.is_log).map(|n| n.op.kind).collect();
-    let repeated = |n: &&usize| forest.nodes[**n].is_log && shown.contains(&forest.nodes[**n].op.kind);
+    let repeated = |n: &&usize| {
+        let node = &forest.nodes[**n];
+        let kind = node.op.kind;
+        // A check in a record judges the span that it points to; it repeats that only where that is the check.
+        let is_check = matches!(kind, Kind::Evaluation | Kind::Guardrail);
+        let of_check = || node.parent.is_some_and(|up| forest.nodes[up].op.kind == kind);
+        node.is_log && shown.contains(&kind) && (!is_check || of_check())
+    };
     found.set_aside.extend(nodes.iter().filter(repeated).filter(|n| !found.superseded_by.contains_key(*n)));
 }

@@ -4,7 +4,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use opentelemetry_proto::tonic::common::v1::{AnyValue, any_value};
+use opentelemetry_proto::tonic::{
+    common::v1::{AnyValue, any_value},
+    logs::v1::LogRecord,
+};
 
 use super::{
     Meaning,
@@ -12,7 +15,10 @@ use super::{
     table::Table,
 };
 use crate::{
-    genai::operation::{Kind, Operation},
+    genai::{
+        events::CHECKS,
+        operation::{Kind, Operation},
+    },
     otlp::record::{Body, Record, RecordHash, SpanId, TraceId},
 };
 
@@ -50,6 +56,8 @@ pub(super) struct Node {
     pub(super) agents_above: Arc<[String]>,
     /// True for a log record.
     pub(super) is_log: bool,
+    /// True for an event of a span, which stands here as the log record that it could have been.
+    pub(super) of_span: bool,
     /// True when parent links formed a cycle that was cut above this node.
     pub(super) cycle: bool,
     /// True when two ended versions differ in kind, input or output.
@@ -114,7 +122,17 @@ impl Forest {
         for versions in &elected.spans {
             let id = (versions.elected.trace_id(), versions.elected.span_id());
             let logs = logs_of.get(&id).map(Vec::as_slice).unwrap_or_default();
-            let _ = by_id.insert(id, forest.nodes.push(span_node(versions, logs, meaning)));
+            let node = span_node(versions, logs, meaning);
+            let checks = checks_of(&versions.elected);
+            let checks =
+                checks.filter_map(|log| Some((log_node(&log, (meaning.log)(&log)?, false), log.hash)));
+            let mut checks: Vec<_> = checks.filter(|(check, _)| check.op.kind != node.op.kind).collect();
+            checks.sort_by_key(|(_, hash)| *hash);
+            checks.dedup_by_key(|(_, hash)| *hash);
+            let _ = by_id.insert(id, forest.nodes.push(node));
+            for (check, _) in checks {
+                let _ = forest.nodes.push(Node { of_span: true, ..check });
+            }
         }
         for log in &elected.logs {
             let spoken_for = by_id.contains_key(&(log.trace_id(), log.span_id()));
@@ -153,8 +171,21 @@ impl Forest {
     }
 
     fn link(&mut self, by_id: &HashMap<(TraceId, SpanId), usize>) {
+        // The first that has a response is the one that its evaluation goes to, as in `identity`.
+        let mut answered: HashMap<String, (usize, TraceId)> = HashMap::new();
+        for (number, node) in self.nodes.iter().enumerate() {
+            let is_call = !node.is_log && node.op.kind == Kind::ModelCall;
+            if let Some(id) = node.op.response_id.clone().filter(|_| is_call) {
+                let _ = answered.entry(id).or_insert((number, node.trace));
+            }
+        }
         for node in self.nodes.iter_mut() {
             node.parent = node.parent_id.and_then(|id| by_id.get(&(node.trace, id)).copied());
+            if node.is_log && node.parent.is_none() && node.op.kind == Kind::Evaluation {
+                let judged = node.op.response_id.as_ref().and_then(|id| answered.get(id));
+                let here = judged.filter(|(_, trace)| !node.trace.is_valid() || *trace == node.trace);
+                node.parent = here.map(|(judged, _)| *judged);
+            }
         }
     }
 
@@ -270,6 +301,23 @@ fn span_node(versions: &Versions, logs: &[&Record], meaning: &Meaning) -> Node {
     }
 }
 
+/// The events of a span that tell of an operation of their own, as log records.
+fn checks_of(span: &Arc<Record>) -> impl Iterator<Item = Arc<Record>> {
+    let events =
+        span.as_span().into_iter().flat_map(|body| body.events.iter().map(move |event| (body, event)));
+    events.filter(|(_, event)| CHECKS.contains(&event.name.as_str())).map(|(body, event)| {
+        let log = LogRecord {
+            time_unix_nano: event.time_unix_nano,
+            event_name: event.name.clone(),
+            attributes: event.attributes.clone(),
+            trace_id: body.trace_id.clone(),
+            span_id: body.span_id.clone(),
+            ..LogRecord::default()
+        };
+        Arc::new(Record::new(Body::Log(log), Arc::clone(&span.origin), span.received_at, span.seq))
+    })
+}
+
 /// `counted` is false when the receipt of the log is already with the span that it points to.
 fn log_node(log: &Arc<Record>, op: Operation, counted: bool) -> Node {
     let at = log
@@ -305,6 +353,7 @@ fn bare(record: &Arc<Record>, span: SpanId) -> Node {
         order_ns: 0,
         agents_above: Arc::new([]),
         is_log: false,
+        of_span: false,
         cycle: false,
         conflict: false,
         other_versions: Vec::new(),

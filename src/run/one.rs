@@ -351,7 +351,10 @@ fn join_keys(forest: &Forest, nodes: &[usize], posted: &[&Versions]) -> Vec<Stri
 }
 
 fn source(forest: &Forest, nodes: &[usize], duplicates: &Duplicates, spans: usize) -> &'static str {
-    let speaks = |n: &usize| forest.nodes[*n].is_log && !duplicates.set_aside.contains(n);
+    let speaks = |n: &usize| {
+        let node = &forest.nodes[*n];
+        node.is_log && !node.of_span && !duplicates.set_aside.contains(n)
+    };
     match (spans > 0, nodes.iter().any(speaks)) {
         (true, false) => "spans",
         (true, true) => "mixed",

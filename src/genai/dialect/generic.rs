@@ -1,6 +1,6 @@
 //! What can be told of a span that no dialect knows: words and values that many producers share.
 
-use super::{Dialect, Facts, fill, fill_arguments, fill_messages, fill_request, fill_result};
+use super::{Dialect, Facts, checks, fill, fill_arguments, fill_messages, fill_request, fill_result};
 use crate::genai::{
     operation::{Kind, OpStatus, Operation},
     parse, state,
@@ -109,7 +109,9 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
         return Some(*kind);
     }
     let any = |keys: &[&str]| keys.iter().any(|k| attrs.has(k));
-    let known = if any(TOOL) {
+    let known = if checks::is_guardrail(attrs) {
+        Some(Kind::Guardrail)
+    } else if any(TOOL) {
         Some(Kind::ToolCall)
     } else if any(RETRIEVAL) {
         Some(Kind::Retrieval)
@@ -120,6 +122,9 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
     } else if any(MODEL_CALL) || any(MODEL) && word.is_none() {
         // A word that nobody knows needs more than a model to be a call.
         Some(Kind::ModelCall)
+    } else if attrs.has("aws.bedrock.guardrail.id") && word.is_none() {
+        // A call that a guardrail watches names it too, and its model.
+        Some(Kind::Guardrail)
     } else {
         NAMES.iter().find(|(n, _)| *n == name).map(|(_, kind)| *kind)
     };
@@ -140,6 +145,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         return;
     }
     let (input, output) = (attrs.first(INPUT), attrs.first(OUTPUT));
+    checks::read(facts, operation);
     if operation.kind == Kind::HumanInput {
         interrupt(facts, operation);
     }
@@ -169,16 +175,18 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     }
 }
 
-/// A question to a person: answered when its status or its action says so.
+/// A question to a person: answered unless its status says that it is open.
 fn interrupt(facts: &Facts<'_>, operation: &mut Operation) {
     let attrs = facts.attrs;
     fill(&mut operation.tool.name, || attrs.text(&["interrupt.type", "interrupt.id"]));
     fill_messages(operation, attrs.get("interrupt.message"), None);
-    fill(&mut operation.decision, || attrs.text(&["interrupt.action"]));
     let open = attrs
         .text(&["interrupt.status"])
         .is_some_and(|s| matches!(s.as_str(), "pending" | "requested" | "waiting"));
+    // While nobody has answered, the action is what is asked for.
     if open && operation.decision.is_none() {
         operation.status = OpStatus::Interrupted;
+    } else {
+        fill(&mut operation.decision, || attrs.text(&["interrupt.action"]));
     }
 }

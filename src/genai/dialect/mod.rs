@@ -6,6 +6,7 @@
 mod adk;
 mod agent_framework;
 mod autogen;
+mod checks;
 mod claude_code;
 mod codex;
 mod gemini_cli;

@@ -39,17 +39,6 @@ const OPERATIONS: &[(&str, Kind)] = &[
     ("apply_guardrail", Kind::Guardrail),
     ("run_guardrail", Kind::Guardrail),
 ];
-const VERDICTS: &[&str] = &[
-    "gen_ai.guardrail.result.value",
-    "gen_ai.guardrail.result.type",
-    "gen_ai.guardrail.verdict.type",
-    "gen_ai.guardrail.action.type",
-    "guardrail_status",
-    "guardrail_response",
-];
-/// Attributes that name a guardrail or an evaluation.
-const CHECKS: &[&str] =
-    &["gen_ai.guardrail.component.name", "gen_ai.guardrail.name", "guardrail_name", "gen_ai.evaluation.name"];
 const TTFT_S: &[&str] =
     &["gen_ai.response.time_to_first_chunk", "gen_ai.client.operation.time_to_first_chunk"];
 
@@ -94,12 +83,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     if kind == Kind::Memory {
         fill_value(&mut operation.tool.arguments, attrs.get("gen_ai.memory.records"), &mut operation.issues);
     }
-    if matches!(kind, Kind::Guardrail | Kind::Evaluation) {
-        fill(&mut operation.tool.name, || attrs.text(CHECKS));
-    }
     fill(&mut operation.decision, || match kind {
-        Kind::Guardrail => attrs.text(VERDICTS),
-        Kind::Evaluation => attrs.text(&["gen_ai.evaluation.score.label", "gen_ai.evaluation.score.value"]),
         Kind::HumanInput => human_answer(attrs),
         Kind::Handoff => attrs.text(&["gen_ai.handoff.to_agent"]),
         _ => None,

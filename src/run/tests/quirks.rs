@@ -2,6 +2,7 @@
 //!
 //! Each test is named after the fault; the numbers are those of `dialects.md` section E.
 
+mod checks;
 mod content;
 mod identity;
 mod producers;

@@ -208,32 +208,6 @@ fn a_dialect_of_the_convention_is_half_read() {
     );
 }
 
-/// Evaluations and guardrails that come as log records.
-#[test]
-fn a_verdict_in_a_log_is_lost() {
-    let read = only(runs_of(&[
-        span(1, 0, "chat", json!({"gen_ai.operation.name": "chat"})).done(),
-        log(
-            1,
-            30,
-            "gen_ai.evaluation.result",
-            json!({"gen_ai.evaluation.name": "relevance", "gen_ai.evaluation.score.label": "pass", "gen_ai.evaluation.score.value": 0.9}),
-        ),
-        log(
-            1,
-            31,
-            "gen_ai.guardrail.result",
-            json!({"gen_ai.guardrail.component.name": "pii", "gen_ai.guardrail.result.type": "allow"}),
-        ),
-    ]));
-    let told: Vec<_> =
-        read.steps.iter().skip(1).map(|s| (s.kind, s.name.as_str(), s.decision.as_deref())).collect();
-    assert_eq!(
-        told,
-        [(StepKind::Evaluation, "relevance", Some("pass")), (StepKind::Guardrail, "pii", Some("allow"))]
-    );
-}
-
 /// python-contrib#4038 and AgentCore: records that only their bodies tell apart, all at one time.
 #[test]
 fn message_logs_without_names_or_times_lose_their_order() {
