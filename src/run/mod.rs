@@ -1,10 +1,11 @@
 //! Meaning -> ordered steps. Pure: no I/O, no clock, no panic (invariant 2).
 //!
 //! `elect` picks one version of every record, `forest` links spans into trees, `identity` cuts the forest into runs.
-//! Then, run by run: `duplicates`, `steps`, `calls`, `order`, `messages`, `usage`, `checkpoints`, `verdict`, `status`, `tree`.
+//! Then, run by run: `duplicates`, `steps`, `calls`, `approvals`, `order`, `messages`, `usage`, `checkpoints`, `verdict`, `status`, `tree`.
 
 pub mod model;
 
+mod approvals;
 mod calls;
 mod checkpoints;
 mod digest;

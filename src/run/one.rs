@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Settled, calls, checkpoints,
+    Settled, approvals, calls, checkpoints,
     digest::Receipts,
     duplicates::{self, Duplicates},
     elect::{Elected, Receipt, Versions},
@@ -160,6 +160,7 @@ fn edges(forest: &Forest, nodes: &[usize], drafts: &mut Vec<Draft>) -> (Vec<Edge
     let output_tools = nodes.iter().map(|n| &forest.nodes[*n].op.tool).filter(|tool| tool.is_output);
     let output_tools = output_tools.filter_map(|tool| tool.name.clone()).collect();
     let mut edges = calls::tie(drafts, &output_tools);
+    edges.extend(approvals::infer(forest, nodes, drafts));
     for (number, draft) in drafts.iter().enumerate() {
         edges.extend(draft.parent.map(|before| Edge { class: Class::Parent, before, after: number }));
     }

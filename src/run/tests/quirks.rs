@@ -5,6 +5,7 @@
 mod checks;
 mod content;
 mod identity;
+mod people;
 mod producers;
 mod tree;
 mod usage;
