@@ -1,5 +1,7 @@
 //! Content that comes in events: span events and log records of every era (`dialects.md` 1.6).
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::{
@@ -13,6 +15,8 @@ use crate::otlp::record::Record;
 /// The convention's event that carries a whole operation.
 pub const DETAILS: &str = "gen_ai.client.inference.operation.details";
 
+/// The event of an answer: one a choice.
+const CHOICE: &str = "gen_ai.choice";
 /// Events that tell of an operation of their own: a check of the span that they stand on.
 pub const CHECKS: &[&str] = &["gen_ai.evaluation.result", "gen_ai.guardrail.result"];
 
@@ -44,17 +48,63 @@ pub struct Told {
 
 /// The events of `span` in their own order, then those of `logs` by time; the order of `logs` does not matter.
 pub fn collect(span: &Record, logs: &[&Record]) -> Vec<Event> {
-    let of_span = span.as_span().into_iter().flat_map(|s| &s.events).map(|e| Event {
-        name: e.name.clone(),
-        attrs: Attrs::new(&e.attributes),
-        body: Value::Null,
-        place: (e.time_unix_nano, 0, 0, 0, [0; 32]),
-        from_log: false,
+    let of_span = span.as_span().into_iter().flat_map(|s| &s.events).map(|e| {
+        let attrs = Attrs::new(&e.attributes);
+        let index = if e.name == CHOICE { index(&attrs, &Value::Null) } else { 0 };
+        let place = (e.time_unix_nano, 0, 0, index, [0; 32]);
+        Event { name: e.name.clone(), attrs, body: Value::Null, place, from_log: false }
     });
     let mut events: Vec<_> = of_span.chain(logs.iter().filter_map(|l| of_log(l))).collect();
     events.sort_by_key(|e| (e.from_log, e.place));
     events.dedup_by(|a, b| a.from_log && b.from_log && a.place == b.place);
+    put_answers_behind_calls(&mut events);
     events
+}
+
+/// Messages that were logged at one time stand by role. There a tool's answer goes behind the message that asked for it,
+/// so that a history of several turns stays one that a model would take.
+fn put_answers_behind_calls(events: &mut [Event]) {
+    let at_one_time = |a: &Event, b: &Event| {
+        let time = |e: &Event| (e.from_log, e.place.0, e.place.1);
+        a.from_log && time(a) == time(b)
+    };
+    for group in events.chunk_by_mut(at_one_time) {
+        let named = |name: &str| group.iter().filter(|e| e.name == name).count();
+        if named("gen_ai.tool.message") == 0 || named("gen_ai.assistant.message") < 2 {
+            continue;
+        }
+        let mut asked_at: HashMap<String, usize> = HashMap::new();
+        let mut keyed: Vec<(u8, usize, usize, Event)> = Vec::with_capacity(group.len());
+        for (at, event) in group.iter().enumerate() {
+            let (calls, answers) = call_ids(event);
+            for id in calls {
+                let _ = asked_at.entry(id).or_insert(at);
+            }
+            let asked = answers.iter().find_map(|id| asked_at.get(id).copied());
+            // What nobody asked for stays behind all messages of the model.
+            let rank = if asked.is_some() { rank("gen_ai.assistant.message") } else { rank(&event.name) };
+            keyed.push((rank, asked.unwrap_or(at), at, event.clone()));
+        }
+        keyed.sort_by_key(|(rank, behind, at, _)| (*rank, *behind, *at));
+        for (place, (.., event)) in group.iter_mut().zip(keyed) {
+            *place = event;
+        }
+    }
+}
+
+/// The ids of the calls that a message event asks for, and of those that it answers.
+fn call_ids(event: &Event) -> (Vec<String>, Vec<String>) {
+    let (mut calls, mut answers) = (Vec::new(), Vec::new());
+    for message in read_carrier(std::iter::once(event), &mut Vec::new()).input.value {
+        for part in &message.parts {
+            match part {
+                Part::ToolCall { id, .. } => calls.extend(id.clone()),
+                Part::ToolCallResponse { id, .. } => answers.extend(id.clone()),
+                _ => {}
+            }
+        }
+    }
+    (calls, answers)
 }
 
 /// The event that a log record is; `None` when it has no name that the convention knows.
@@ -67,12 +117,17 @@ pub fn of_log(record: &Record) -> Option<Event> {
     let name = names.into_iter().flatten().find(|n| is_claimed(n, &attrs));
     let name = name.or_else(|| Some(unnamed(record, &attrs, &body)?.to_owned()))?;
     let time = if log.time_unix_nano > 0 { log.time_unix_nano } else { log.observed_time_unix_nano };
-    let index = ["gen_ai.message.index", "index"].iter().find_map(|key| {
+    let place = (time, log.observed_time_unix_nano, rank(&name), index(&attrs, &body), record.hash.0);
+    Some(Event { name, attrs, body, place, from_log: true })
+}
+
+/// The place among messages or choices that an event names; the first where it names none.
+fn index(attrs: &Attrs, body: &Value) -> u64 {
+    let named = ["gen_ai.message.index", "index"].iter().find_map(|key| {
         let value = attrs.get(key).or_else(|| body.get(key))?;
         value.as_u64().or_else(|| value.as_str()?.parse().ok())
     });
-    let place = (time, log.observed_time_unix_nano, rank(&name), index.unwrap_or_default(), record.hash.0);
-    Some(Event { name, attrs, body, place, from_log: true })
+    named.unwrap_or_default()
 }
 
 /// The event that a record without a name is, told by its body. It must belong to a span.
@@ -87,7 +142,7 @@ fn unnamed(record: &Record, attrs: &Attrs, body: &Value) -> Option<&'static str>
         return None;
     }
     if body.contains_key("finish_reason") || body.contains_key("message") {
-        return Some("gen_ai.choice");
+        return Some(CHOICE);
     }
     match body.get("role").and_then(Value::as_str) {
         Some("system" | "developer") => Some("gen_ai.system.message"),
@@ -168,6 +223,7 @@ pub fn prefer_richer(content: &mut Content<Messages>, other: Content<Messages>) 
 fn read_carrier<'a>(events: impl Iterator<Item = &'a Event>, issues: &mut Vec<Issue>) -> Told {
     let mut told = Told::default();
     let mut details = Told::default();
+    let mut choices = Vec::new();
     for event in events {
         match event.name.as_str() {
             DETAILS => {
@@ -189,7 +245,7 @@ fn read_carrier<'a>(events: impl Iterator<Item = &'a Event>, issues: &mut Vec<Is
                     details.system = parse::parts(system, issues);
                 }
             }
-            "gen_ai.choice" => append(&mut told.output, event, "assistant", issues),
+            CHOICE => choices.push(event),
             "gen_ai.system.message" => append(&mut told.input, event, "system", issues),
             "gen_ai.user.message" => append(&mut told.input, event, "user", issues),
             "gen_ai.assistant.message" => append(&mut told.input, event, "assistant", issues),
@@ -200,6 +256,10 @@ fn read_carrier<'a>(events: impl Iterator<Item = &'a Event>, issues: &mut Vec<Is
             }
             _ => {}
         }
+    }
+    choices.sort_by_key(|event| event.place.3);
+    for event in choices {
+        append(&mut told.output, event, "assistant", issues);
     }
     prefer(&mut details.input, told.input);
     prefer(&mut details.output, told.output);
@@ -227,7 +287,11 @@ fn append(side: &mut Content<Messages>, event: &Event, role: &str, issues: &mut 
         if let Some(value) = event.attrs.get(key)
             && !object.contains_key(key)
         {
-            let opened = if key == "tool_calls" { super::state::open(value).value } else { value.clone() };
+            let opened = super::state::open(value).value;
+            let told = ["role", "parts", "tool_calls"].iter().any(|member| opened.get(*member).is_some());
+            // An answer in JSON is text, unless it is a message.
+            let opens = key == "tool_calls" || key == "message" && told;
+            let opened = if opens { opened } else { value.clone() };
             let _ = object.insert(key.to_owned(), opened);
         }
     }
@@ -262,7 +326,7 @@ fn rank(name: &str) -> u8 {
         "gen_ai.system.message" => 0,
         "gen_ai.user.message" => 1,
         "gen_ai.tool.message" => 3,
-        "gen_ai.choice" => 4,
+        CHOICE => 4,
         _ => 2,
     }
 }

@@ -351,6 +351,48 @@ fn a_history_that_bears_one_time_is_shuffled() {
     assert_eq!(text_out(&read.steps[0]), "firstsecond");
 }
 
+/// Several turns at one time and seen at one time: every answer stands behind its call, whatever order they came in.
+#[test]
+fn turns_of_one_time_lose_their_answers() {
+    let assistant = |id: &str| json!({"tool_calls": [{"id": id, "type": "function", "function": {"name": "t", "arguments": "{}"}}]});
+    let body = |event: &str, body: Value| {
+        let Body::Log(mut record) = log(1, 0, event, json!({"gen_ai.system": "openai"})).body.clone() else {
+            panic!()
+        };
+        record.body = Some(crate::otlp::fixtures::any_value(&body));
+        Arc::new(Record::new(Body::Log(record), Arc::default(), 1, 0))
+    };
+    let mut records = vec![span(1, 0, "chat", json!({"gen_ai.operation.name": "chat"})).done()];
+    records.push(body("gen_ai.user.message", json!({"content": "ask"})));
+    records.push(body("gen_ai.choice", json!({"finish_reason": "stop", "message": {"content": "answer"}})));
+    for id in ["c1", "c2", "c3", "c4"] {
+        records.push(body("gen_ai.assistant.message", assistant(id)));
+        records.push(body("gen_ai.tool.message", json!({"id": id, "content": id})));
+    }
+    let read = only(runs_of(&records));
+    let history: Vec<_> =
+        read.steps[0].input_messages.iter().map(|n| &read.messages[*n as usize].message).collect();
+    assert_eq!((history.len(), history[0].role.as_str()), (9, "user"));
+    for turn in history[1..].chunks(2) {
+        let Part::ToolCall { id: asked, .. } = &turn[0].parts[0] else { panic!("{turn:?}") };
+        assert!(matches!(&turn[1].parts[0], Part::ToolCallResponse { id, .. } if id == asked), "{turn:?}");
+    }
+    records.reverse();
+    assert_eq!(runs_of(&records), vec![read]);
+}
+
+/// A choice says which one it is: the order of the events does not.
+#[test]
+fn choices_stand_in_the_order_they_ended_in() {
+    let choice = |index: u64, text: &str| json!({"index": index, "finish_reason": "stop", "message": format!(r#"{{"role":"assistant","content":"{text}"}}"#)});
+    let read = step(
+        span(1, 0, "chat", json!({"gen_ai.operation.name": "chat"}))
+            .event("gen_ai.choice", choice(1, "B"))
+            .event("gen_ai.choice", choice(0, "A")),
+    );
+    assert_eq!(read.output_messages.iter().map(|m| m.text()).collect::<Vec<_>>(), ["A", "B"]);
+}
+
 /// A log record of span 1 that was seen so many nanoseconds after the others of its time.
 fn log_seen(ms: u64, seen_ns: usize, event: &str, attributes: Value) -> Arc<Record> {
     let record = log(1, ms, event, attributes);
