@@ -159,6 +159,8 @@ fn unnamed(record: &Record, attrs: &Attrs, body: &Value) -> Option<&'static str>
 const AGENT_EVENTS: &[&str] = &[
     "claude_code.user_prompt",
     "claude_code.api_request",
+    "claude_code.api_request_body",
+    "claude_code.api_response_body",
     "claude_code.api_error",
     "claude_code.assistant_response",
     "claude_code.tool_result",
@@ -169,6 +171,7 @@ const AGENT_EVENTS: &[&str] = &[
     "codex.tool_decision",
     "codex.tool_result",
     "gemini_cli.user_prompt",
+    "gemini_cli.api_request",
     "gemini_cli.api_response",
     "gemini_cli.api_error",
     "gemini_cli.tool_call",

@@ -235,6 +235,8 @@ pub struct Operation {
     pub completes_parent: bool,
     /// True for a log record that tells of the very span that it points to: it is an operation only where that is missing.
     pub is_of_span: bool,
+    /// True for a log record that is written when a call begins: the call that ends next is the one that it tells of.
+    pub opens: bool,
     /// A placeholder that says that its parent has begun (Logfire): the id of that span's own parent, empty for a root.
     pub begins: Option<String>,
     /// How long it took, where a log record that marks the end says so.

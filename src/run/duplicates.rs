@@ -111,7 +111,29 @@ pub(super) fn usage_of(forest: &Forest, elected: usize, reports: &[usize]) -> (U
             )
         })
         .map(|n| (forest.nodes[*n].op.usage, forest.nodes[*n].op.cost_source.clone()))
+        .map(|(usage, source)| with_cost(forest, usage, source, elected, reports))
         .unwrap_or_default()
+}
+
+/// A cost that only another report of the call tells, as the log records of coding agents do.
+fn with_cost(
+    forest: &Forest,
+    mut usage: Usage,
+    source: Option<String>,
+    elected: usize,
+    reports: &[usize],
+) -> (Usage, Option<String>) {
+    let told = || {
+        let ops = std::iter::once(&elected).chain(reports).map(|n| &forest.nodes[*n].op);
+        ops.filter_map(|op| Some((op.usage.cost_usd?, op.cost_source.clone()))).next()
+    };
+    match usage.cost_usd.is_none().then(told).flatten() {
+        Some((cost, source)) => {
+            usage.cost_usd = Some(cost);
+            (usage, source)
+        }
+        None => (usage, source),
+    }
 }
 
 /// How many counts are known.
@@ -266,7 +288,11 @@ fn silent_siblings(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// Log records of model calls that name no response: each belongs to the call that was begun last before it was written.
+/// Calls that are looked at for a record of a call's beginning: more do not go on side by side.
+const SIDE_BY_SIDE_MAX: usize = 64;
+
+/// Log records of model calls that name no response: each belongs to the call that was begun last before it was written,
+/// or, when it is written at the beginning, to the one that ends next.
 fn logs_without_id(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
     let model = |n: &&usize| forest.nodes[**n].op.kind == Kind::ModelCall;
     // A failure without an id is a call of its own: the call before it ended well.
@@ -284,9 +310,18 @@ fn logs_without_id(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
         spans
     };
     begun.sort_by_key(|n| (forest.nodes[*n].order_ns, forest.nodes[*n].position));
+    let mut ended = begun.clone();
+    ended.sort_by_key(|n| (forest.nodes[*n].end_ns, forest.nodes[*n].position));
     let mut pairs = Vec::new();
     for log in calls.iter().filter(model).filter(nameless) {
         let node = &forest.nodes[*log];
+        if node.op.opens {
+            let over = ended.partition_point(|n| forest.nodes[*n].end_ns < node.end_ns);
+            let mut next = ended.iter().skip(over).take(SIDE_BY_SIDE_MAX);
+            let call = next.find(|call| may_be_one(&forest.nodes[**call], node));
+            pairs.extend(call.map(|call| (*log, *call)));
+            continue;
+        }
         let earlier = begun.partition_point(|n| forest.nodes[*n].order_ns <= node.end_ns);
         let last = begun.get(..earlier).and_then(<[usize]>::last).copied();
         if let Some(call) = last.filter(|call| call != log && may_be_one(&forest.nodes[*call], node)) {

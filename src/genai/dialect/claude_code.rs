@@ -4,10 +4,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Dialect, Facts, fill, fill_arguments, fill_messages, fill_result, nanos};
+use super::{Dialect, Facts, fill, fill_arguments, fill_messages, fill_request, fill_result, nanos};
 use crate::genai::{
     attrs::Attrs,
     finish,
+    message::ContentState,
     operation::{Failure, Kind, OpStatus, Operation, Usage},
     parse, state, usage,
 };
@@ -32,7 +33,8 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
     let asked_someone = || facts.attrs.text(&["source"]).is_some_and(|s| s.starts_with("user"));
     Some(match named(facts)? {
         "interaction" => Kind::Agent,
-        "llm_request" | "api_request" | "api_error" | "assistant_response" => Kind::ModelCall,
+        "llm_request" | "api_request" | "api_error" | "assistant_response" | "api_request_body"
+        | "api_response_body" => Kind::ModelCall,
         "tool" | "tool_result" => Kind::ToolCall,
         "tool.blocked_on_user" | "tool_decision" if asked_someone() => Kind::HumanInput,
         _ => Kind::Internal,
@@ -57,7 +59,10 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
             fill(&mut operation.agent_name, || Some("claude-code".to_owned()));
             fill_messages(operation, attrs.get("user_prompt"), None);
         }
-        Kind::ModelCall => model_call(attrs, operation),
+        Kind::ModelCall => {
+            bodies(name, attrs, operation);
+            model_call(attrs, operation);
+        }
         Kind::ToolCall => tool_call(facts, operation),
         Kind::HumanInput => fill(&mut operation.decision, || attrs.text(&["decision"])),
         _ if name == "user_prompt" => fill_messages(operation, attrs.get("prompt"), None),
@@ -75,6 +80,24 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         let kind = attrs.text(&["error.type", "error_type", "error_class", "status_code"]);
         let message = attrs.text(&["error", "error.message"]).filter(|m| Some(m) != kind.as_ref());
         operation.failure = Some(Failure { kind, message, ..Failure::default() });
+    }
+}
+
+/// The request and the response as they went over the wire, each in a record of its own; or where they were written to.
+fn bodies(name: &str, attrs: &Attrs, operation: &mut Operation) {
+    let (is_request, is_response) = (name == "api_request_body", name == "api_response_body");
+    if !is_request && !is_response {
+        return;
+    }
+    operation.opens = is_request;
+    let body = attrs.get("body");
+    fill_messages(operation, body.filter(|_| is_request), body.filter(|_| is_response));
+    if let Some(request) = body.filter(|_| is_request) {
+        fill_request(operation, &state::open(request).value);
+    }
+    let side = if is_request { &mut operation.input } else { &mut operation.output };
+    if body.is_none() && attrs.has("body_ref") {
+        side.state = ContentState::External;
     }
 }
 

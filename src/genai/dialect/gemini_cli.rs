@@ -33,7 +33,7 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
     }
     if let Some(event) = logged(facts) {
         return Some(match event {
-            "api_response" | "api_error" => Kind::ModelCall,
+            "api_request" | "api_response" | "api_error" => Kind::ModelCall,
             "tool_call" => Kind::ToolCall,
             _ => Kind::Internal,
         });
@@ -81,7 +81,10 @@ fn join_prompt(facts: &Facts<'_>, input: Option<&Value>, operation: &mut Operati
 fn tool_call(facts: &Facts<'_>, operation: &mut Operation, input: Option<&Value>, output: Option<&Value>) {
     let attrs = facts.attrs;
     fill(&mut operation.tool.name, || attrs.text(&["gen_ai.tool.name", "function_name"]));
-    fill(&mut operation.tool.call_id, || parse::call_id(attrs.get("gen_ai.tool.call_id")));
+    let name = operation.tool.name.clone().unwrap_or_default();
+    fill(&mut operation.tool.call_id, || {
+        parse::call_id(attrs.get("gen_ai.tool.call_id")).map(|id| bare_id(&name, id))
+    });
     fill_arguments(
         operation,
         input.and_then(|i| i.get("args")).or_else(|| attrs.arguments(&["function_args"])),
@@ -120,6 +123,7 @@ fn tool_call(facts: &Facts<'_>, operation: &mut Operation, input: Option<&Value>
 fn model_log(facts: &Facts<'_>, operation: &mut Operation) {
     let attrs = facts.attrs;
     let Some(event) = logged(facts) else { return };
+    operation.opens = event == "api_request";
     fill(&mut operation.request_model, || attrs.text(&["model", "model_name"]));
     fill_messages(operation, attrs.get("request_text"), attrs.get("response_text"));
     one_answer(&mut operation.output.value);
@@ -148,6 +152,12 @@ fn model_log(facts: &Facts<'_>, operation: &mut Operation) {
     }
 }
 
+/// The id of a call as the history has it: where the CLI tells an answer, it puts the tool's name before the id.
+fn bare_id(name: &str, id: String) -> String {
+    let bare = id.strip_prefix(name).and_then(|rest| rest.strip_prefix("__")).filter(|bare| !bare.is_empty());
+    bare.map(str::to_owned).unwrap_or(id)
+}
+
 /// Joins the chunks of a stream: parts in order, neighbouring texts as one.
 fn one_answer(messages: &mut Vec<Arc<Message>>) {
     let chunks = std::mem::take(messages);
@@ -161,6 +171,10 @@ fn one_answer(messages: &mut Vec<Arc<Message>>) {
                     if several =>
                 {
                     text.push_str(&more);
+                }
+                (_, Part::ToolCall { id: Some(id), name, arguments, extra }) => {
+                    let id = Some(bare_id(&name, id));
+                    answer.parts.push(Part::ToolCall { id, name, arguments, extra });
                 }
                 (_, part) => answer.parts.push(part),
             }

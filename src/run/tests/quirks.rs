@@ -3,6 +3,7 @@
 //! Each test is named after the fault; the numbers are those of `dialects.md` section E.
 
 mod checks;
+mod coding;
 mod content;
 mod identity;
 mod people;
