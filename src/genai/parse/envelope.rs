@@ -16,6 +16,7 @@ const WRAPPERS: &[&str] = &[
     "message",
     "response",
     "generations",
+    "completion",
 ];
 /// Members of a wrapper that are no reason to take the object for something else.
 const BESIDE: &[&str] = &[
@@ -38,6 +39,7 @@ const BESIDE: &[&str] = &[
     "seed",
     "object",
     "created",
+    "rawRequest",
 ];
 
 /// The messages inside `object`, each with the role that it has where it names none; `None` when it wraps none.
@@ -74,7 +76,8 @@ pub(super) fn inner(object: &Map<String, Value>) -> Option<Vec<(&Value, Option<&
     let wrapped =
         WRAPPERS.iter().find_map(|key| object.get_key_value(*key).filter(|(_, v)| holds_messages(v)))?;
     let asked = object.contains_key("model") || wrapped.0 == "messages" || wrapped.0 == "contents";
-    let others = object.keys().filter(|key| *key != wrapped.0 && !BESIDE.contains(&key.as_str()));
+    let beside = |key: &str, value: &Value| key == wrapped.0 || value.is_null() || BESIDE.contains(&key);
+    let others = object.iter().filter(|(key, value)| !beside(key, value));
     if !asked && others.count() > 0 {
         return None;
     }

@@ -36,7 +36,8 @@ pub(super) fn part(kind: &str, block: &Map<String, Value>) -> Option<Map<String,
     };
     let mime = text(&["mime_type", "media_type", "mediaType", "mimeType", "contentType"]);
     let mime = mime.or_else(|| text(&["format"]).map(|format| format!("{modality}/{format}")));
-    let url = text(&["url", "image_url", "uri", "file_url", "fileUri", "image"]).filter(|u| u.contains(':'));
+    let url = text(&["url", "image_url", "uri", "file_url", "fileUri", "file_uri", "image"])
+        .filter(|u| u.contains(':'));
     let id = text(&["file_id"]);
     let data = text(&["data", "content", "bytes", "file_data", "image"]);
     let made = match (url, id, data) {

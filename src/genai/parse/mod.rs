@@ -113,12 +113,14 @@ impl Reader<'_> {
         let opened = open(value);
         self.state = state::worse(self.state, opened.state);
         if opened.unparsable {
-            self.issues.push(Issue {
-                code: "unparsable_content",
-                detail: "cut JSON that repair could not read".into(),
-            });
+            self.unparsable();
         }
         opened.value
+    }
+
+    fn unparsable(&mut self) {
+        self.issues
+            .push(Issue { code: "unparsable_content", detail: "cut JSON that repair could not read".into() });
     }
 
     fn collect(&mut self, value: &Value, role: &str, opens: usize, out: &mut Vec<Message>) {
@@ -244,8 +246,9 @@ impl Reader<'_> {
         }
         made.name = made.name.or_else(|| text("name"));
         made.finish_reason = made.finish_reason.or_else(|| {
-            let reason =
-                text("finish_reason").or_else(|| text("finishReason")).or_else(|| text("stop_reason"));
+            let meta = || Some(object.get("meta")?.get("finish_reason")?.as_str()?.to_owned());
+            let reason = text("finish_reason").or_else(|| text("finishReason"));
+            let reason = reason.or_else(|| text("stop_reason")).or_else(meta);
             reason.map(|r| super::finish::normalize(&r))
         });
         for key in ["reasoning_content", "reasoning", "thinking"] {

@@ -17,6 +17,7 @@ const CALL_KEYS: &[&str] = &[
     "toolCallId",
     "name",
     "toolName",
+    "tool_name",
     "arguments",
     "input",
     "args",
@@ -59,7 +60,9 @@ impl Reader<'_> {
             Value::Null => return None,
             other => return Some(Part::text(other.to_string())),
         };
-        let Some(kind) = object.get("type").and_then(Value::as_str) else {
+        // Pydantic AI's first versions say `kind` of media.
+        let kind = object.get("type").or_else(|| object.get("kind").filter(|_| object.contains_key("url")));
+        let Some(kind) = kind.and_then(Value::as_str) else {
             return Some(self.untyped(object));
         };
         let nested = |key: &str| object.get(key).and_then(Value::as_object);
@@ -94,7 +97,11 @@ impl Reader<'_> {
     /// Bedrock blocks and Gemini parts, which name their type by the member they have.
     fn untyped(&mut self, object: &Map<String, Value>) -> Part {
         let nested = |keys: &[&str]| keys.iter().find_map(|k| object.get(*k)?.as_object());
-        if let Some(call) = nested(&["toolUse", "function_call", "functionCall", "toolRequest", "function"])
+        const CALLS: &[&str] =
+            &["toolUse", "function_call", "functionCall", "toolRequest", "function", "tool_call"];
+        const RESULTS: &[&str] =
+            &["toolResult", "function_response", "functionResponse", "toolResponse", "tool_call_result"];
+        if let Some(call) = nested(CALLS)
             && let Some(part) = self.tool_call(call)
         {
             return match (part, call_id(object.get("id"))) {
@@ -104,8 +111,7 @@ impl Reader<'_> {
                 (part, _) => part,
             };
         }
-        if let Some(result) = nested(&["toolResult", "function_response", "functionResponse", "toolResponse"])
-        {
+        if let Some(result) = nested(RESULTS) {
             return self.tool_result(result);
         }
         if let Some(reasoning) = nested(&["reasoningContent"]) {
@@ -117,6 +123,9 @@ impl Reader<'_> {
                 Part::Reasoning { content: Some(text), extra: rest(object, &["text"]) }
             }
             Some(text) => Part::Text { content: Some(text), extra: rest(object, &["text"]) },
+            None if document(object).is_some() => {
+                Part::Text { content: document(object), extra: rest(object, &["content"]) }
+            }
             None if media::untyped(object).is_some() => {
                 Part::Other(media::untyped(object).unwrap_or_default())
             }
@@ -131,17 +140,24 @@ impl Reader<'_> {
 
     pub(super) fn tool_call(&mut self, call: &Map<String, Value>) -> Option<Part> {
         let function = call.get("function").and_then(Value::as_object).unwrap_or(call);
-        let name = ["name", "toolName"].iter().find_map(|k| function.get(*k)?.as_str())?.trim();
+        let name = ["name", "toolName", "tool_name"].iter().find_map(|k| function.get(*k)?.as_str())?.trim();
         let arguments =
             ["arguments", "input", "args"].iter().find_map(|k| function.get(*k)).filter(|a| !a.is_null());
         let arguments = arguments.map(|a| self.open(a));
+        // The end of a JSON text that lost its beginning.
+        if arguments.as_ref().and_then(Value::as_str).is_some_and(|text| text.starts_with('"')) {
+            self.unparsable();
+        }
         let id = ID_KEYS.iter().find_map(|k| call_id(call.get(*k)));
         Some(Part::ToolCall { id, name: name.to_owned(), arguments, extra: rest(call, CALL_KEYS) })
     }
 
     fn tool_result(&mut self, result: &Map<String, Value>) -> Part {
         let response = RESULT_KEYS.iter().find_map(|k| result.get(*k)).map(|r| self.open(r)).map(unblock);
-        let id = ID_KEYS.iter().find_map(|k| call_id(result.get(*k)));
+        // Haystack's answers say where they come from by the call itself.
+        let origin = result.get("origin").and_then(Value::as_object);
+        let of = |object: &Map<String, Value>| ID_KEYS.iter().find_map(|k| call_id(object.get(*k)));
+        let id = of(result).or_else(|| origin.and_then(of));
         let mut extra = rest(result, ID_KEYS);
         extra.retain(|k, _| !RESULT_KEYS.contains(&k.as_str()));
         Part::ToolCallResponse { id, response, extra }
@@ -167,6 +183,14 @@ pub(in crate::genai) fn unblock(value: Value) -> Value {
     }
 }
 
+/// The text of a document of Genkit: `{content: [{text}], metadata}`.
+fn document(object: &Map<String, Value>) -> Option<String> {
+    let known = object.keys().all(|key| key == "content" || key == "metadata");
+    let blocks = object.get("content").and_then(Value::as_array).filter(|_| known)?;
+    let texts: Option<Vec<&str>> = blocks.iter().map(|block| block.get("text")?.as_str()).collect();
+    Some(texts?.concat()).filter(|text| !text.is_empty())
+}
+
 /// The summary of a reasoning item, whose own text stays with the provider.
 fn summary(item: &Map<String, Value>) -> Option<String> {
     let texts = item.get("summary")?.as_array()?.iter().filter_map(|s| s.get("text")?.as_str());
@@ -188,8 +212,11 @@ pub(super) fn is_block(value: &Value) -> bool {
         "function_call",
         "toolRequest",
         "toolResponse",
+        "tool_call",
+        "tool_call_result",
     ];
     let Value::Object(object) = value else { return false };
     object.get("type").is_some_and(Value::is_string)
         || object.len() <= 2 && BLOCKS.iter().any(|k| object.contains_key(*k))
+        || object.len() == 1 && media::untyped(object).is_some()
 }

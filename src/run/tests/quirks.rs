@@ -2,6 +2,7 @@
 //!
 //! Each test is named after the fault; the numbers are those of `dialects.md` section E.
 
+mod blocks;
 mod checks;
 mod coding;
 mod content;

@@ -1,0 +1,96 @@
+//! Parts of messages in the shapes of their producers.
+
+use serde_json::json;
+
+use super::*;
+use crate::genai::message::{ContentState, Part};
+
+fn parts_in(input: Value) -> Vec<Part> {
+    let read = run([span(
+        1,
+        0,
+        "chat",
+        json!({"gen_ai.operation.name": "chat", "gen_ai.input.messages": input.to_string()}),
+    )]);
+    read.messages.into_iter().flat_map(|m| m.message.parts.clone()).collect()
+}
+
+fn part_in(content: Value) -> Value {
+    let parts = parts_in(json!([{"role": "user", "content": [{"text": "look"}, content]}]));
+    assert_eq!(parts.len(), 2);
+    serde_json::to_value(&parts[1]).unwrap()
+}
+
+/// Media of Pydantic AI's first version, of ADK and of Bedrock.
+#[test]
+fn media_of_an_old_version_stays_raw() {
+    let image = json!({"type": "uri", "modality": "image", "uri": "https://x/a.png"});
+    assert_eq!(part_in(json!({"kind": "image-url", "url": "https://x/a.png"})), image);
+    let file = json!({"file_data": {"file_uri": "gs://x/a.png", "mime_type": "image/png"}});
+    assert_eq!(
+        part_in(file),
+        json!({"type": "uri", "modality": "image", "uri": "gs://x/a.png", "mime_type": "image/png"})
+    );
+    // As one text of blocks, which is how Strands writes an event.
+    let blocks = json!([{"text": "look"}, {"image": {"format": "png", "source": {"bytes": "QUJD"}}}]);
+    let strands = run([span(1, 0, "chat", json!({"gen_ai.operation.name": "chat"}))
+        .event("gen_ai.user.message", json!({"content": blocks.to_string()}))]);
+    let parts = &strands.messages[0].message.parts;
+    assert_eq!(
+        serde_json::to_value(&parts[1]).unwrap(),
+        json!({"type": "blob", "modality": "image", "mime_type": "image/png", "content": "QUJD"})
+    );
+}
+
+/// Haystack nests its calls and their results; Genkit its documents.
+#[test]
+fn a_call_below_its_own_name_is_no_call() {
+    let parts = parts_in(json!([
+        {"role": "assistant", "content": [{"tool_call": {"tool_name": "f", "arguments": {"x": 1}, "id": "c1"}}]},
+        {"role": "tool", "content": [{"tool_call_result": {"result": "5", "origin": {"tool_name": "f", "arguments": {"x": 1}, "id": "c1"}, "error": false}}]},
+        {"role": "user", "content": [{"content": [{"text": "a "}, {"text": "doc"}], "metadata": {}}]},
+    ]));
+    assert_eq!(parts[0], Part::tool_call(Some("c1".into()), "f", Some(json!({"x": 1}))));
+    assert!(
+        matches!(&parts[1], Part::ToolCallResponse { id: Some(id), response: Some(r), .. } if id == "c1" && r == "5")
+    );
+    assert!(matches!(&parts[2], Part::Text { content: Some(text), .. } if text == "a doc"));
+}
+
+/// openllmetry-js#464 (60): the end of the arguments is all that was kept, and no repair can read it.
+#[test]
+fn a_rest_of_arguments_is_taken_for_whole_ones() {
+    let output = json!([{"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "\"}"}}]}]);
+    let read = run([span(
+        1,
+        0,
+        "chat",
+        json!({"gen_ai.operation.name": "chat", "gen_ai.output.messages": output.to_string()}),
+    )]);
+    assert!(reasons(&read).contains(&"unparsable_content".to_owned()), "{:?}", read.partial_reasons);
+    assert!(
+        matches!(&read.steps[0].output_messages[0].parts[0], Part::ToolCall { arguments: Some(a), .. } if a == "\"}")
+    );
+    // Text that is an argument by itself is whole.
+    let text = json!([{"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": "plain"}}]}]);
+    let read = run([span(
+        1,
+        0,
+        "chat",
+        json!({"gen_ai.operation.name": "chat", "gen_ai.output.messages": text.to_string()}),
+    )]);
+    assert_eq!(read.steps[0].output_state, ContentState::Captured);
+    assert!(!reasons(&read).contains(&"unparsable_content".to_owned()));
+}
+
+/// OpenRouter wraps a text in an object of its own, beside what it knows nothing of.
+#[test]
+fn the_answer_of_a_gateway_is_json() {
+    let read = step(span(
+        1,
+        0,
+        "chat",
+        json!({"gen_ai.operation.name": "chat", "gen_ai.completion": "{\"completion\":\"yes\",\"reasoning\":null,\"rawRequest\":{}}"}),
+    ));
+    assert_eq!(text_out(&read), "yes");
+}
