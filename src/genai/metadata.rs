@@ -51,6 +51,8 @@ const KNOWN: &[&[&str]] = &[
 #[derive(Debug, Default)]
 pub(super) struct Metadata {
     values: Map<String, Value>,
+    /// What the strongest carrier that names a session calls it.
+    session: Option<String>,
 }
 
 impl Metadata {
@@ -58,15 +60,12 @@ impl Metadata {
     pub(super) fn read(attrs: &Attrs) -> Self {
         let mut metadata = Self::default();
         for prefix in PREFIXES {
-            for (key, value) in attrs.with_prefix(prefix) {
-                metadata.keep(key.get(prefix.len()..).unwrap_or_default(), value);
-            }
+            let bare = |key: &str| key.get(prefix.len()..).unwrap_or_default().to_owned();
+            metadata.take(attrs.with_prefix(prefix).map(|(key, value)| (bare(key), value.clone())).collect());
         }
         for key in OBJECTS {
             if let Some(Value::Object(members)) = attrs.get(key).map(|v| state::open(v).value) {
-                for (key, value) in &members {
-                    metadata.keep(key, value);
-                }
+                metadata.take(members);
             }
         }
         metadata
@@ -74,7 +73,7 @@ impl Metadata {
 
     /// Session before conversation before thread, as the callbacks of the frameworks have it.
     pub(super) fn session(&self) -> Option<String> {
-        self.text(SESSION)
+        self.session.clone()
     }
 
     pub(super) fn user(&self) -> Option<String> {
@@ -112,18 +111,26 @@ impl Metadata {
         })
     }
 
-    fn keep(&mut self, key: &str, value: &Value) {
-        if KNOWN.iter().any(|keys| keys.contains(&key)) && !self.values.contains_key(key) {
-            let _ = self.values.insert(key.to_owned(), value.clone());
+    /// Takes what one carrier holds, where no stronger one did.
+    fn take(&mut self, carried: Map<String, Value>) {
+        self.session = self.session.take().or_else(|| text(&carried, SESSION));
+        for (key, value) in carried {
+            if KNOWN.iter().any(|keys| keys.contains(&key.as_str())) && !self.values.contains_key(&key) {
+                let _ = self.values.insert(key, value);
+            }
         }
     }
 
     fn text(&self, keys: &[&str]) -> Option<String> {
-        keys.iter().find_map(|key| match self.values.get(*key)? {
-            // Langfuse writes every value as JSON.
-            Value::String(text) => Some(text.trim().trim_matches('"').to_owned()).filter(|t| !t.is_empty()),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
-        })
+        text(&self.values, keys)
     }
+}
+
+fn text(values: &Map<String, Value>, keys: &[&str]) -> Option<String> {
+    keys.iter().find_map(|key| match values.get(*key)? {
+        // Langfuse writes every value as JSON.
+        Value::String(text) => Some(text.trim().trim_matches('"').to_owned()).filter(|t| !t.is_empty()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    })
 }

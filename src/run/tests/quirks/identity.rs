@@ -28,6 +28,14 @@ fn the_order_of_three_ids_in_metadata_is_chance() {
     );
 }
 
+/// The order of the carriers goes before the order of the words in them.
+#[test]
+fn a_weaker_carrier_names_the_session() {
+    let named =
+        json!({"traceloop.association.properties.chat_id": "weak", "langsmith.metadata.thread_id": "strong"});
+    assert_eq!(conversation(named).as_deref(), Some("strong"));
+}
+
 /// opik PR#8141 (34): an explicit conversation beside an SDK's `session.id`, in whatever order.
 #[test]
 fn the_last_attribute_decides_the_conversation() {
