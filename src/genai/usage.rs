@@ -44,6 +44,8 @@ const CACHE_READ: &[&str] = &[
     "llm.token_count.prompt_details.cache_input",
     "ai.usage.cachedInputTokens",
     "ai.usage.inputTokenDetails.cacheReadTokens",
+    "llm.usage.cached_tokens",
+    "usage.cached_tokens",
     "cache_read_input_tokens",
 ];
 const CACHE_WRITE: &[&str] = &[
@@ -162,6 +164,7 @@ pub fn of_response(response: &Value) -> Usage {
         "/usage_metadata",
         "/llm_output/token_usage",
         "/response_metadata/token_usage",
+        "/replies/0/meta/usage",
     ];
     if let Some(counts) = PLACES.iter().find_map(|place| opened.pointer(place).filter(|c| c.is_object())) {
         let mut usage = of_object(counts);

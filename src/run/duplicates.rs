@@ -276,7 +276,11 @@ fn silent_siblings(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
                     let usage = |n: &Node| (n.op.usage.input_tokens, n.op.usage.output_tokens);
                     let ((a, b), (c, d)) = (usage(wide), usage(node));
                     let counts = |x: Option<u64>, y: Option<u64>| x.is_none() || y.is_none() || x == y;
-                    if other_scope(wide, node) && counts(a, c) && counts(b, d) && may_be_one(wide, node) {
+                    if (other_scope(wide, node) || says_nothing_else(wide))
+                        && counts(a, c)
+                        && counts(b, d)
+                        && may_be_one(wide, node)
+                    {
                         pairs.push((outer, number));
                     }
                 }
@@ -286,6 +290,11 @@ fn silent_siblings(forest: &Forest, calls: &[usize]) -> Vec<(usize, usize)> {
         }
     }
     pairs
+}
+
+/// Content alone: what was asked and answered, of nobody knows which model (LiveKit's node beside its request).
+fn says_nothing_else(node: &Node) -> bool {
+    node.op.request_model.is_none() && node.op.response_model.is_none() && node.op.usage.is_empty()
 }
 
 /// Calls that are looked at for a record of a call's beginning: more do not go on side by side.

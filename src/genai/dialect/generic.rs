@@ -2,6 +2,7 @@
 
 use super::{Dialect, Facts, checks, fill, fill_arguments, fill_messages, fill_request, fill_result};
 use crate::genai::{
+    finish,
     operation::{Kind, OpStatus, Operation},
     parse, state,
 };
@@ -80,6 +81,8 @@ const INPUT: &[&str] =
     &["input.value", "traceloop.entity.input", "request_data", "input", "inputs", "prompt"];
 const OUTPUT: &[&str] =
     &["output.value", "traceloop.entity.output", "response_data", "gen_ai.output", "output", "outputs"];
+const FINISH: &[&str] =
+    &["llm.finish_reason", "llm.response.finish_reason", "llm.response.stop_reason", "stop_reason"];
 /// Attributes without a producer's name that make a span a part of a framework.
 const FRAMEWORK: &[&str] = &["input.value", "traceloop.entity.input", "langfuse.observation.type"];
 const SUFFIXES: &[(&str, Kind)] = &[
@@ -88,6 +91,8 @@ const SUFFIXES: &[(&str, Kind)] = &[
     (".workflow", Kind::Workflow),
     (".task", Kind::Internal),
 ];
+/// Names that say a kind by how they begin; what follows is the tool.
+const PREFIXES: &[(&str, Kind)] = &[("langchain4j.tools.", Kind::ToolCall)];
 /// Names that say a kind by themselves.
 const NAMES: &[(&str, Kind)] =
     &[("litellm_request", Kind::ModelCall), ("raw_gen_ai_request", Kind::ModelCall)];
@@ -126,7 +131,8 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
         // A call that a guardrail watches names it too, and its model.
         Some(Kind::Guardrail)
     } else {
-        NAMES.iter().find(|(n, _)| *n == name).map(|(_, kind)| *kind)
+        let by_start = || PREFIXES.iter().find(|(p, _)| name.starts_with(p)).map(|(_, kind)| *kind);
+        NAMES.iter().find(|(n, _)| *n == name).map(|(_, kind)| *kind).or_else(by_start)
     };
     let has_io = any(FRAMEWORK);
     let by_name =
@@ -146,6 +152,9 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     }
     let (input, output) = (attrs.first(INPUT), attrs.first(OUTPUT));
     checks::read(facts, operation);
+    if operation.kind == Kind::ModelCall && operation.finish_reasons.is_empty() {
+        operation.finish_reasons = attrs.words(FINISH).iter().map(|r| finish::normalize(r)).collect();
+    }
     if operation.kind == Kind::HumanInput {
         interrupt(facts, operation);
     }
@@ -156,7 +165,9 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     }
     if operation.kind == Kind::ToolCall {
         fill(&mut operation.tool.name, || attrs.text(&["tool.name", "tool_name"]));
-        fill(&mut operation.tool.name, || Some(facts.span.name.clone()).filter(|n| !n.is_empty()));
+        let bare = PREFIXES.iter().find_map(|(start, _)| facts.span.name.strip_prefix(start));
+        let named = bare.unwrap_or(&facts.span.name);
+        fill(&mut operation.tool.name, || Some(named.to_owned()).filter(|n| !n.is_empty()));
         fill(&mut operation.tool.call_id, || {
             parse::call_id(attrs.first(&["tool.id", "tool_call.id", "tool_call_id", "call_id"]))
         });

@@ -219,9 +219,17 @@ pub fn fill_request(operation: &mut Operation, parameters: &Value) {
 /// What was searched for, in the input of a retrieval: text, or a member of an object that is named so.
 pub fn query(input: &Value) -> Option<String> {
     let opened = state::open(input).value;
-    let found = ["/query", "/query_str", "/query_bundle/query_str", "/question", "/input", "/q"]
-        .iter()
-        .find_map(|path| opened.pointer(path)?.as_str());
+    let found = [
+        "/query",
+        "/query_str",
+        "/query_bundle/query_str",
+        "/question",
+        "/input",
+        "/q",
+        "/query/content/0/text",
+    ]
+    .iter()
+    .find_map(|path| opened.pointer(path)?.as_str());
     found.or_else(|| opened.as_str()).map(str::to_owned)
 }
 

@@ -28,6 +28,8 @@ const REQUESTS: &[(&str, Kind)] = &[
     ("embedding", Kind::Embedding),
     ("rerank", Kind::Rerank),
 ];
+/// The event of a document that a vector store found.
+const FOUND: &str = "db.query.result";
 /// Where a node of a graph sent the run.
 const GOTO: &[&str] = &["langgraph.command.goto_node", "langgraph.command.goto_nodes"];
 /// A proxy that lost a Python name wrote it out as the key.
@@ -38,6 +40,8 @@ fn detect(facts: &Facts<'_>) -> bool {
     let attrs = facts.attrs;
     attrs.any_with_prefix("traceloop.")
         || attrs.has("llm.request.type")
+        || attrs.has("db.vector.query.top_k")
+        || facts.events.iter().any(|e| e.name == FOUND)
         || ["gen_ai.prompt.", "gen_ai.completion.", "SpanAttributes."]
             .iter()
             .any(|p| attrs.any_with_prefix(p))
@@ -54,7 +58,8 @@ fn kind(facts: &Facts<'_>) -> Option<Kind> {
     }
     let kind = of("traceloop.span.kind", KINDS).or_else(|| of("llm.request.type", REQUESTS));
     // A search in a vector store names no kind of its own.
-    kind.or_else(|| attrs.has("db.vector.query.top_k").then_some(Kind::Retrieval))
+    let searches = attrs.has("db.vector.query.top_k") || facts.events.iter().any(|e| e.name == FOUND);
+    kind.or_else(|| searches.then_some(Kind::Retrieval))
 }
 
 fn read(facts: &Facts<'_>, operation: &mut Operation) {
@@ -101,6 +106,9 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         Kind::ModelCall | Kind::Embedding | Kind::Rerank => {
             prompts(facts, operation);
             fill_messages(operation, input, output);
+            if operation.kind == Kind::Rerank {
+                reranked(operation);
+            }
         }
         _ => fill_messages(operation, input, output),
     }
@@ -149,6 +157,18 @@ fn message(item: Value, role: &str) -> Value {
     Value::Object(members)
 }
 
+/// The prompt of a reranking: documents under the role of the system, then the query.
+fn reranked(operation: &mut Operation) {
+    let asked = operation.input.value.iter().find(|message| message.role == "user");
+    let query = asked.map(|message| message.text()).filter(|text| !text.is_empty());
+    fill(&mut operation.retrieval_query, || query);
+    for message in &mut operation.input.value {
+        if message.role == "system" {
+            std::sync::Arc::make_mut(message).role = "user".to_owned();
+        }
+    }
+}
+
 fn documents(facts: &Facts<'_>, operation: &mut Operation) {
     let of = |event: &crate::genai::events::Event| {
         let key =
@@ -162,7 +182,7 @@ fn documents(facts: &Facts<'_>, operation: &mut Operation) {
         let members = document.into_iter().filter(|(_, value)| !value.is_null());
         Value::Object(members.map(|(name, value)| (name.to_owned(), value)).collect())
     };
-    let found: Vec<_> = facts.events.iter().filter(|e| e.name == "db.query.result").map(of).collect();
+    let found: Vec<_> = facts.events.iter().filter(|e| e.name == FOUND).map(of).collect();
     fill(&mut operation.retrieval_documents, || (!found.is_empty()).then_some(Value::Array(found)));
     let input = facts.attrs.get("traceloop.entity.input");
     fill_messages(operation, input, facts.attrs.get("traceloop.entity.output"));

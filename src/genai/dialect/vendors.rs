@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Dialect, Facts, fill, fill_arguments, fill_messages, fill_request, fill_result, query};
 use crate::genai::{
+    message::Part,
     operation::{Kind, Operation},
     parse, state, usage,
 };
@@ -62,6 +63,8 @@ const NONE: Vendor = Vendor {
     documents: &[],
     decision: &[],
 };
+/// The end of the class of Haystack's component that runs tools.
+const INVOKER: &str = "ToolInvoker";
 /// LiveKit tells the kind by the span's name alone.
 const LIVEKIT: &[(&str, Kind)] = &[
     ("llm_request", Kind::ModelCall),
@@ -104,6 +107,9 @@ fn read_one(facts: &Facts<'_>, vendor: &Vendor, operation: &mut Operation) {
     let (input, output) = (attrs.first(vendor.input), attrs.first(vendor.output));
     fill(&mut operation.decision, || attrs.text(vendor.decision));
     match operation.kind {
+        Kind::ToolCall if attrs.text(vendor.kind).is_some_and(|word| word.ends_with(INVOKER)) => {
+            invoker(operation, input, output);
+        }
         Kind::ToolCall => {
             fill(&mut operation.tool.name, || attrs.text(vendor.name));
             fill(&mut operation.tool.call_id, || parse::call_id(attrs.first(vendor.call_id)));
@@ -164,6 +170,29 @@ fn model_call(
             response.pointer("/replies/0/meta/model")?.as_str().map(str::to_owned)
         });
     }
+}
+
+/// A component that runs all tools of one message: it is the call where that asks for one. The calls of several are
+/// told by the model calls around it.
+fn invoker(operation: &mut Operation, input: Option<&Value>, output: Option<&Value>) {
+    let mut side = |value: Option<&Value>| {
+        value.map(|v| parse::messages(v, "assistant", &mut operation.issues)).unwrap_or_default()
+    };
+    let (asked, answered) = (side(input), side(output));
+    let last = asked.value.last().into_iter().flat_map(|message| &message.parts);
+    let calls: Vec<_> = last.filter(|part| matches!(part, Part::ToolCall { .. })).collect();
+    let [Part::ToolCall { id, name, arguments, .. }] = calls.as_slice() else {
+        operation.kind = Kind::Internal;
+        return;
+    };
+    operation.tool.name = Some(name.clone());
+    operation.tool.call_id.clone_from(id);
+    fill_arguments(operation, arguments.as_ref());
+    let answer = answered.value.iter().flat_map(|message| &message.parts).find_map(|part| match part {
+        Part::ToolCallResponse { response, .. } => response.clone(),
+        _ => None,
+    });
+    fill_result(operation, answer.as_ref());
 }
 
 /// A list of documents, or the list in an object that says so.

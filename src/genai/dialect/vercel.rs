@@ -75,8 +75,11 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
             fill_result(operation, attrs.first(&["ai.toolCall.result", "ai.toolCall.output"]));
         }
         Kind::Embedding => embedding(attrs, operation),
+        Kind::Rerank => ranking(attrs, operation),
         _ => messages(attrs, operation),
     }
+    // A wrapper whose inner call never came is all there is of it.
+    operation.declared |= operation.kind == Kind::Agent;
     details(attrs, operation);
 }
 
@@ -133,16 +136,37 @@ fn messages(attrs: &Attrs, operation: &mut Operation) {
     }
 }
 
+/// A list whose items are JSON text each.
+fn items(attrs: &Attrs, keys: &[&str]) -> Option<Value> {
+    let value = state::open(attrs.first(keys)?).value;
+    Some(match value {
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            items.iter().map(|i| state::open(i).value).collect()
+        }
+        other => other,
+    })
+}
+
+/// The documents that were given, in the order that they were put in, with their scores.
+fn ranking(attrs: &Attrs, operation: &mut Operation) {
+    let given = items(attrs, &["ai.documents"]);
+    fill_messages(operation, given.as_ref(), None);
+    fill(&mut operation.retrieval_query, || attrs.text(&["ai.query"]));
+    let ranked = items(attrs, &["ai.ranking"]);
+    fill(&mut operation.retrieval_documents, || {
+        let mut ranked = ranked?;
+        for place in ranked.as_array_mut()?.iter_mut().filter_map(Value::as_object_mut) {
+            let index = place.get("index").or_else(|| place.get("originalIndex"));
+            let index = index.and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+            let document = index.and_then(|n| given.as_ref()?.get(n).cloned());
+            place.extend(document.map(|document| ("document".to_owned(), document)));
+        }
+        Some(ranked)
+    });
+}
+
 fn embedding(attrs: &Attrs, operation: &mut Operation) {
-    let opened = |keys: &[&str]| {
-        let value = state::open(attrs.first(keys)?).value;
-        Some(match value {
-            Value::Array(items) if items.iter().all(Value::is_string) => {
-                items.iter().map(|i| state::open(i).value).collect()
-            }
-            other => other,
-        })
-    };
+    let opened = |keys: &[&str]| items(attrs, keys);
     let input = opened(&["ai.values", "ai.value"]);
     let vectors = opened(&["ai.embeddings", "ai.embedding"]).map(|vectors| {
         let vectors = if vectors.get(0).is_some_and(Value::is_array) { vectors } else { json!([vectors]) };
