@@ -66,6 +66,7 @@ pub(super) fn read(attrs: &Attrs, metadata: &Metadata, scope: &Attrs, resource: 
         conversation,
         simulation_id: resource.text(&["spanreel.simulation_id"]),
         links_join: false,
+        links_resume: false,
         ties: Vec::new(),
     }
 }

@@ -50,6 +50,9 @@ pub fn normalize_span_seen(span: &Record, logs: &[&Record], seen: &RefCell<parse
     operation.sequence = metadata.step().map(|(series, position)| operation::Sequence { series, position });
     read(&facts, &mut operation);
     operation.identity.ties.extend(response_tie(&operation, &[Kind::ModelCall]));
+    operation.identity.links_resume = matches!(operation.kind, Kind::Agent | Kind::Workflow)
+        && body.parent_span_id.is_empty()
+        && !body.links.is_empty();
     // A node of a graph is a function that a user wrote.
     if operation.kind == Kind::Internal && metadata.node().is_some_and(|node| node == body.name) {
         operation.kind = Kind::Task;

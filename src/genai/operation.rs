@@ -101,6 +101,8 @@ pub struct Identity {
     pub ties: Vec<String>,
     /// True when span links of this producer tie traces into one run (AutoGen).
     pub links_join: bool,
+    /// True for the root of an agent whose links may point to the run that it goes on with.
+    pub links_resume: bool,
 }
 
 /// A place in an explicit order that the producer wrote down; compared only within equal `series`.

@@ -11,7 +11,7 @@ use super::{
     table::{Sets, Table},
 };
 use crate::{
-    genai::operation::{Operation, Rule},
+    genai::operation::{Kind, OpStatus, Operation, Rule},
     otlp::record::{Record, RecordHash, SpanId, TraceId},
 };
 
@@ -117,10 +117,43 @@ fn names(op: &Operation) -> impl Iterator<Item = (Rule, &str)> {
     })
 }
 
-/// Traces that a node of a linking producer points to.
+/// Traces that a node points to whose links may tie traces.
 fn links<'a>(record: &'a Record, op: &Operation) -> impl Iterator<Item = TraceId> + use<'a> {
-    let links = record.as_span().filter(|_| op.identity.links_join).map(|span| span.links.iter());
+    let ties = op.identity.links_join || op.identity.links_resume;
+    let links = record.as_span().filter(|_| ties).map(|span| span.links.iter());
     links.into_iter().flatten().map(|link| TraceId::from_slice(&link.trace_id)).filter(|t| t.is_valid())
+}
+
+/// Pairs of an agent and the agent of its own scope that it goes on with, by a link from root to root: the other was
+/// interrupted, or a checkpoint is named. A link alone may only say what came before.
+fn resumes(forest: &Forest) -> Vec<(usize, usize)> {
+    let resuming = |node: &Node| node.op.identity.links_resume && !node.op.identity.links_join;
+    if !forest.nodes.iter().any(resuming) {
+        return Vec::new();
+    }
+    let mut roots: HashMap<(TraceId, SpanId), usize> = HashMap::new();
+    let mut paused: BTreeSet<TraceId> = BTreeSet::new();
+    for (number, node) in forest.nodes.iter().enumerate() {
+        if matches!(node.op.kind, Kind::Agent | Kind::Workflow) && node.parent_id.is_none() {
+            let _ = roots.insert((node.trace, node.span), number);
+        }
+        if node.op.status == OpStatus::Interrupted {
+            let _ = paused.insert(node.trace);
+        }
+    }
+    let mut pairs = Vec::new();
+    for (number, node) in forest.nodes.iter().enumerate().filter(|(_, node)| resuming(node)) {
+        let goes_on = node.op.checkpoints.iter().any(|checkpoint| !checkpoint.recorded);
+        for link in node.record.as_span().into_iter().flat_map(|span| &span.links) {
+            let id = (TraceId::from_slice(&link.trace_id), SpanId::from_slice(&link.span_id));
+            let Some(target) = roots.get(&id).copied() else { continue };
+            let of = |node: &Node| node.record.origin.scope_name().to_owned();
+            if (goes_on || paused.contains(&id.0)) && of(node) == of(&forest.nodes[target]) {
+                pairs.push((number, target));
+            }
+        }
+    }
+    pairs
 }
 
 /// Node numbers in depth-first order, a list for each set of units that links tie together.
@@ -138,12 +171,15 @@ fn clusters(forest: &Forest) -> Vec<Vec<usize>> {
         unit_of[number] = unit;
     }
     let mut sets = Sets::new(numbers.len());
-    for (number, node) in forest.nodes.iter().enumerate() {
+    for (number, node) in forest.nodes.iter().enumerate().filter(|(_, node)| node.op.identity.links_join) {
         for target in links(&node.record, &node.op) {
             if let Some(target) = numbers.get(&Unit::Trace(target)).filter(|target| linking[**target]) {
                 sets.join(unit_of[number], *target);
             }
         }
+    }
+    for (resumed, target) in resumes(forest) {
+        sets.join(unit_of[resumed], unit_of[target]);
     }
     // A log record outside any trace goes to the trace that has a span of the same call.
     let is_loose = |node: &Node| node.is_log && !node.trace.is_valid();

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::run::model::RunStatus;
 
 fn conversation(attributes: Value) -> Option<String> {
     let mut all = json!({"gen_ai.operation.name": "chat"});
@@ -148,6 +149,51 @@ fn a_resume_is_cut_from_its_run_or_glued_to_another() {
     };
     let apart = runs([alone(1, 1), alone(2, 2)]);
     assert_eq!(apart.iter().map(|r| r.conversation.as_deref()).collect::<Vec<_>>(), [Some("c"), Some("c")]);
+}
+
+/// A resume that only a link from root to root names (the convention's way), after an interrupt or from a checkpoint.
+#[test]
+fn a_resume_that_a_link_names_is_a_second_run() {
+    let agent = |id: u64, trace: u128, scope: &'static str| {
+        span(
+            id,
+            0,
+            "invoke_agent a",
+            json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"}),
+        )
+        .trace(trace)
+        .scope(scope)
+        .lasts(id * 100, id * 100 + 90)
+    };
+    let chat = |id: u64, parent: u64, trace: u128| {
+        span(id, parent, "chat", json!({"gen_ai.operation.name": "chat", "gen_ai.output.messages": "x"}))
+            .trace(trace)
+            .lasts(parent * 100 + 1, parent * 100 + 9)
+    };
+    let paused = |sent: Sent| sent.event("exception", json!({"exception.type": "GraphInterrupt"}));
+    let linked = |sent: Sent| {
+        sent.with(|s| {
+            let link = opentelemetry_proto::tonic::trace::v1::span::Link {
+                trace_id: 1_u128.to_be_bytes().to_vec(),
+                span_id: 1_u64.to_be_bytes().to_vec(),
+                ..Default::default()
+            };
+            s.links.push(link);
+        })
+    };
+    let whole = |first: Sent, second: Sent| runs([first, chat(11, 1, 1), second, chat(12, 2, 2)]);
+    let resumed = only(whole(paused(agent(1, 1, "x")), linked(agent(2, 2, "x"))));
+    assert_eq!((resumed.trace_ids.len(), resumed.steps.len(), resumed.status), (2, 2, RunStatus::Completed));
+    let checkpoint = |sent: Sent| {
+        sent.with(|s| s.attributes.extend(attributes_of(&json!({"gen_ai.context.checkpoint_id": "k"}))))
+    };
+    assert_eq!(whole(agent(1, 1, "x"), linked(checkpoint(agent(2, 2, "x")))).len(), 1);
+    // A link to what came before in a conversation, or to another producer's span, is no resume.
+    assert_eq!(whole(agent(1, 1, "x"), linked(agent(2, 2, "x"))).len(), 2);
+    assert_eq!(whole(paused(agent(1, 1, "y")), linked(agent(2, 2, "x"))).len(), 2);
+    // Each half names what the other is found by.
+    let key = |sent: Sent| crate::run::join_keys(&[sent.done()]);
+    assert!(!key(agent(1, 1, "x")).is_disjoint(&key(linked(agent(2, 2, "x")))));
 }
 
 /// LangGraph's checkpoint of a resume, wherever a producer carries the metadata.
