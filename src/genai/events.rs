@@ -35,6 +35,13 @@ pub struct Event {
     from_log: bool,
 }
 
+impl Event {
+    /// When it was recorded, nanoseconds since the Unix epoch; 0 when unknown.
+    pub fn time(&self) -> u64 {
+        self.place.0
+    }
+}
+
 /// What the events of one operation say.
 #[derive(Clone, Debug, Default)]
 pub struct Told {

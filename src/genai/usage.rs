@@ -58,6 +58,11 @@ const CACHE_WRITE: &[&str] = &[
     "llm.token_count.prompt_details.cache_write",
     "ai.usage.inputTokenDetails.cacheWriteTokens",
 ];
+/// Parts of what was written to the cache, by how long it is kept.
+const CACHE_WRITE_KEPT: &[&str] = &[
+    "gen_ai.usage.cache_creation.input_tokens.ephemeral_5m",
+    "gen_ai.usage.cache_creation.input_tokens.ephemeral_1h",
+];
 const REASONING: &[&str] = &[
     "gen_ai.usage.reasoning.output_tokens",
     "gen_ai.usage.reasoning_tokens",
@@ -81,7 +86,10 @@ pub fn read(attrs: &Attrs) -> (Usage, Option<String>) {
         input_tokens: attrs.count(INPUT),
         output_tokens: attrs.count(OUTPUT),
         cache_read_tokens: attrs.count(CACHE_READ),
-        cache_write_tokens: attrs.count(CACHE_WRITE),
+        cache_write_tokens: attrs.count(CACHE_WRITE).or_else(|| {
+            let kept = CACHE_WRITE_KEPT.iter().filter_map(|key| attrs.count(&[key]));
+            kept.reduce(u64::saturating_add)
+        }),
         reasoning_tokens: attrs.count(REASONING),
         cost_usd: attrs.float(COST),
     };

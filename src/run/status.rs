@@ -13,7 +13,7 @@ use crate::genai::{
 
 /// The status of a run, and why it failed.
 ///
-/// The last of the topmost agents (or workflows) decides; without one, the last step. A run that was cut off, in which
+/// The last of the topmost agents (or workflows) decides; without one, a frame that waits, else the last step. A run that was cut off, in which
 /// a span never ended or whose root never came, was abandoned unless its last step is a model's answer.
 pub(super) fn status(
     forest: &Forest,
@@ -45,9 +45,12 @@ fn outcome(forest: &Forest, nodes: &[usize], steps: &[Step]) -> (OpStatus, Optio
     if let Some(top) = last_topmost(forest, nodes, |kind| matches!(kind, Kind::Agent | Kind::Workflow)) {
         return told(top);
     }
+    let top = last_topmost(forest, nodes, Kind::is_genai).map(told).unwrap_or_default();
     match steps.last() {
+        // A graph is only a frame, and knows that it waits.
+        Some(_) if top.0 == OpStatus::Interrupted => top,
         Some(step) => (step.status, step.error.clone()),
-        None => last_topmost(forest, nodes, Kind::is_genai).map(told).unwrap_or_default(),
+        None => top,
     }
 }
 

@@ -106,6 +106,9 @@ fn model_call(attrs: &Attrs, operation: &mut Operation) {
     fill(&mut operation.response_id, || attrs.text(&["request_id"]));
     fill(&mut operation.provider, || Some("anthropic".to_owned()));
     fill(&mut operation.ttft_ns, || attrs.float(&["ttft_ms"]).and_then(|ms| nanos(ms * 1e6)));
+    fill(&mut operation.tool_definitions, || {
+        attrs.get("tools").map(|tools| state::open(tools).value).filter(Value::is_array)
+    });
     if operation.finish_reasons.is_empty() {
         operation.finish_reasons =
             attrs.words(&["stop_reason"]).iter().map(|r| finish::normalize(r)).collect();

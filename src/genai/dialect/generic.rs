@@ -1,7 +1,13 @@
 //! What can be told of a span that no dialect knows: words and values that many producers share.
 
-use super::{Dialect, Facts, checks, fill, fill_arguments, fill_messages, fill_request, fill_result};
+use serde_json::{Value, json};
+
+use super::{
+    Dialect, Facts, checks, fill, fill_arguments, fill_messages, fill_request, fill_result, fill_system,
+};
 use crate::genai::{
+    attrs::{self, Attrs},
+    events::Event,
     finish,
     operation::{Kind, OpStatus, Operation},
     parse, state,
@@ -77,12 +83,35 @@ const MODEL: &[&str] = &[
     "llm.request.model_name",
 ];
 const AGENT: &[&str] = &["agent_name", "gen_ai.agent.name"];
-const INPUT: &[&str] =
-    &["input.value", "traceloop.entity.input", "request_data", "input", "inputs", "prompt"];
-const OUTPUT: &[&str] =
-    &["output.value", "traceloop.entity.output", "response_data", "gen_ai.output", "output", "outputs"];
+const INPUT: &[&str] = &[
+    "input.value",
+    "traceloop.entity.input",
+    "gen_ai.task.input",
+    "gen_ai.workflow.input",
+    "request_data",
+    "input",
+    "inputs",
+    "prompt",
+];
+const OUTPUT: &[&str] = &[
+    "output.value",
+    "traceloop.entity.output",
+    "gen_ai.task.output",
+    "gen_ai.workflow.output",
+    "response_data",
+    "gen_ai.output",
+    "output",
+    "outputs",
+];
 const FINISH: &[&str] =
     &["llm.finish_reason", "llm.response.finish_reason", "llm.response.stop_reason", "stop_reason"];
+/// Events of the first chunk of a stream.
+const CHUNKS: &[&str] =
+    &["gen_ai.content.completion.chunk", "llm.content.completion.chunk", "ai.stream.firstChunk"];
+/// As [`CHUNKS`], with a number behind.
+const CHUNK_ITEMS: &str = "mlflow.chunk.item.";
+/// The member of a LangGraph state that holds what a person is asked.
+const INTERRUPT: &str = "__interrupt__";
 /// Attributes without a producer's name that make a span a part of a framework.
 const FRAMEWORK: &[&str] = &["input.value", "traceloop.entity.input", "langfuse.observation.type"];
 const SUFFIXES: &[(&str, Kind)] = &[
@@ -155,6 +184,9 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
     if operation.kind == Kind::ModelCall && operation.finish_reasons.is_empty() {
         operation.finish_reasons = attrs.words(FINISH).iter().map(|r| finish::normalize(r)).collect();
     }
+    fill(&mut operation.ttft_ns, || first_chunk(facts));
+    pause(attrs, operation);
+    fill(&mut operation.agent_name, || attrs.text(&["checkpoint.agent_name"]));
     if operation.kind == Kind::HumanInput {
         interrupt(facts, operation);
     }
@@ -180,9 +212,58 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         if let Some(request) = attrs.get("request_data").map(|v| state::open(v).value) {
             fill_request(operation, &request);
         }
+        fill_system(operation, attrs.get("system_prompt"));
+        fill(&mut operation.tool_definitions, || {
+            attrs.get("gen_ai.agent.tools").map(|tools| state::open(tools).value)
+        });
+        if operation.kind == Kind::Task {
+            fill(&mut operation.workflow_name, || attrs.text(&["gen_ai.task.name"]));
+        }
+        if operation.kind == Kind::ModelCall {
+            fill_messages(operation, None, answer(attrs).as_ref());
+        }
         // Whole prompts as one value, where nobody says more of them.
         fill_messages(operation, attrs.get("gen_ai.prompt"), attrs.get("gen_ai.completion"));
         fill_messages(operation, input, output);
+    }
+}
+
+/// An answer whose calls or thoughts stand beside its text (OpenLIT).
+fn answer(attrs: &Attrs) -> Option<Value> {
+    let calls = attrs.get("gen_ai.response.tool_calls").map(|calls| state::open(calls).value);
+    let reasoning = attrs.text(&["gen_ai.content.reasoning"]);
+    if calls.is_none() && reasoning.is_none() {
+        return None;
+    }
+    let text = attrs.get("gen_ai.completion");
+    Some(json!([{"role": "assistant", "reasoning": reasoning, "content": text, "tool_calls": calls}]))
+}
+
+/// The time to the first chunk of a stream, where only its event tells it.
+fn first_chunk(facts: &Facts<'_>) -> Option<u64> {
+    let is_chunk =
+        |name: &str| CHUNKS.contains(&name) || name.strip_prefix(CHUNK_ITEMS).is_some_and(|n| !n.is_empty());
+    let first = facts.events.iter().filter(|e| is_chunk(&e.name)).map(Event::time).min()?;
+    first.checked_sub(facts.span.start_time_unix_nano).filter(|_| facts.span.start_time_unix_nano != 0)
+}
+
+/// A graph that waits for a person says so in what it gives back.
+fn pause(attrs: &Attrs, operation: &mut Operation) {
+    let graph = matches!(operation.kind, Kind::Agent | Kind::Workflow | Kind::Task | Kind::Internal);
+    if !graph || operation.status != OpStatus::Ok {
+        return;
+    }
+    let told = [attrs.first(OUTPUT), attrs.get("gen_ai.completion")].into_iter().flatten();
+    let paused = |value: &Value| {
+        // Only text that speaks of it is opened: states of graphs are long.
+        value.as_str().is_none_or(|text| text.contains(INTERRUPT)) && {
+            let opened = state::open(value).value;
+            let inside = ["", "/outputs", "/output"].iter().filter_map(|at| opened.pointer(at));
+            inside.into_iter().any(|state| state.get(INTERRUPT).is_some_and(attrs::is_meaningful))
+        }
+    };
+    if told.into_iter().any(paused) {
+        operation.status = OpStatus::Interrupted;
     }
 }
 

@@ -212,7 +212,8 @@ pub fn fill_request(operation: &mut Operation, parameters: &Value) {
             .map(str::to_owned)
     });
     fill(&mut operation.tool_definitions, || {
-        parameters.get("tools").filter(|t| t.as_array().is_some_and(|t| !t.is_empty())).cloned()
+        let offered = ["tools", "functions"].iter().filter_map(|key| parameters.get(*key));
+        offered.into_iter().find(|t| t.as_array().is_some_and(|t| !t.is_empty())).cloned()
     });
 }
 

@@ -109,6 +109,10 @@ fn messages(attrs: &Attrs, operation: &mut Operation, input: Option<&Value>, out
             };
             flat = indexed::items(attrs, texts).into_iter().filter_map(text).collect();
         }
+        // The first version: a list of texts under the bare name.
+        if let (true, Some(Value::Array(plain))) = (flat.is_empty(), attrs.get(texts)) {
+            flat = plain.iter().map(|text| json!({"role": role, "content": text})).collect();
+        }
         let told = parse::messages(&Value::Array(flat), role, &mut operation.issues);
         prefer_richer(if is_input { &mut operation.input } else { &mut operation.output }, told);
     }

@@ -4,10 +4,12 @@ use serde_json::Value;
 
 use super::{Dialect, Facts, fill, fill_value};
 use crate::genai::{
+    attrs,
     events::prefer,
     message::{Content, Messages},
     operation::{Issue, Kind, OpStatus, Operation},
     parse,
+    state::open,
 };
 
 /// The row of this dialect.
@@ -15,6 +17,7 @@ pub(super) const DIALECT: Dialect = Dialect { name: "pydantic-ai", detect, kind,
 
 fn detect(facts: &Facts<'_>) -> bool {
     facts.scope == "pydantic-ai"
+        || facts.attrs.has("model_request_parameters")
         || facts.attrs.any_with_prefix("logfire.")
         || facts.attrs.any_with_prefix("pydantic_ai.")
 }
@@ -52,8 +55,17 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
         {
             prefer(&mut operation.output, Content { value: vec![answer], state: all.state });
         }
+        // What stands before was said in earlier runs.
+        let new = attrs.count(&["pydantic_ai.new_message_index"]).and_then(|n| usize::try_from(n).ok());
+        if let Some(new) = new.filter(|new| *new < all.value.len()) {
+            let _ = all.value.drain(..new);
+        }
         prefer(&mut operation.input, all);
     }
+    fill(&mut operation.tool_definitions, || {
+        let parameters = open(attrs.get("model_request_parameters")?).value;
+        parameters.get("function_tools").filter(|tools| attrs::is_meaningful(tools)).cloned()
+    });
     if let Some(result) = attrs.get("final_result") {
         prefer(&mut operation.output, parse::messages(result, "assistant", &mut operation.issues));
     }
@@ -65,7 +77,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
 
 /// Logfire's first form: all message events as one JSON array in an attribute.
 fn from_events(events: &Value, issues: &mut Vec<Issue>) -> (Content<Messages>, Content<Messages>) {
-    let Value::Array(events) = crate::genai::state::open(events).value else { return Default::default() };
+    let Value::Array(events) = open(events).value else { return Default::default() };
     let choice = |e: &Value| e.get("event.name").and_then(Value::as_str) == Some("gen_ai.choice");
     let (output, input): (Vec<_>, Vec<_>) = events.into_iter().partition(choice);
     (

@@ -119,6 +119,8 @@ fn messages(attrs: &Attrs, operation: &mut Operation) {
         let _ = call.insert("type".into(), "tool-call".into());
         parts.push(Value::Object(call));
     }
+    let files = attrs.get("ai.response.files").map(|files| state::open(files).value);
+    parts.extend(files.iter().filter_map(Value::as_array).flatten().map(file));
     // An object is the text of the answer, already read.
     let object = attrs.first(&["ai.response.object", "ai.result.object"]);
     if let Some(object) = object.filter(|_| parts.is_empty()) {
@@ -134,6 +136,15 @@ fn messages(attrs: &Attrs, operation: &mut Operation) {
     if !parts.is_empty() {
         fill_messages(operation, None, Some(&json!([{"role": "assistant", "parts": parts}])));
     }
+}
+
+/// A file that the model made: named a file, where it does not say so itself.
+fn file(file: &Value) -> Value {
+    let mut file = state::open(file).value;
+    if let Some(members) = file.as_object_mut() {
+        let _ = members.entry("type").or_insert_with(|| "file".into());
+    }
+    file
 }
 
 /// A list whose items are JSON text each.

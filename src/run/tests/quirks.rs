@@ -8,6 +8,7 @@ mod coding;
 mod content;
 mod frameworks;
 mod identity;
+mod mapping;
 mod people;
 mod producers;
 mod search;
