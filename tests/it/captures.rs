@@ -1,6 +1,9 @@
 //! Every capture: imported, read back, compared with what really happened.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use serde_json::Value;
 
@@ -33,6 +36,57 @@ fn a_capture_differs_from_what_happened() {
     println!("captures: {scenarios} scenarios, {verdicts} uncertain verdicts differ");
     assert!(scenarios > 0);
     assert!(failed.is_empty(), "{} differences:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// Scenario: 44 spans in 44 traces, without a parent, a link or a session; no two of them share a response id.
+/// Guarantee: each copy stays a run of its own, with the counts of the call that it repeats; without the copies, the
+/// runs are what happened.
+#[test]
+fn a_copy_in_a_trace_of_its_own_is_joined_by_a_guess() {
+    for folder in captures() {
+        let truth = read_json(&folder.join("truth.json"));
+        if !COPIES_IN_OTHER_TRACES.contains(&truth["scenario"].as_str().unwrap_or_default()) {
+            continue;
+        }
+        let mut responses = BTreeSet::new();
+        for request in sent(&folder) {
+            for span in all(&request, &["resourceSpans", "scopeSpans", "spans"]) {
+                assert!(span["parentSpanId"].is_null() && span["links"].is_null(), "{span}");
+                for attribute in all(span, &["attributes"]) {
+                    assert_ne!(attribute["key"], "session.id");
+                    let id = attribute["value"].to_string();
+                    assert!(attribute["key"] != "gen_ai.response.id" || responses.insert(id), "{span}");
+                }
+            }
+        }
+        let (_data, documents) = imported(&folder);
+        let superseded = all(&truth, &["runs", "superseded"]);
+        let is_copy = |run: &&Value| superseded.contains(&&run["steps"][0]["span_id"]);
+        let (copies, calls): (Vec<&Value>, Vec<&Value>) = documents.iter().partition(is_copy);
+        assert_eq!((copies.len(), responses.len()), (superseded.len(), superseded.len()));
+        let counts =
+            |run: &Value| (run["usage"]["input_tokens"].clone(), run["usage"]["output_tokens"].clone());
+        for copy in copies {
+            assert_eq!(copy["trace_ids"].as_array().map(Vec::len), Some(1), "{}", copy["run_id"]);
+            let called = calls.iter().any(|run| counts(run) == counts(copy));
+            assert!(called, "{} repeats nothing", copy["run_id"]);
+        }
+        let calls: Vec<Value> = calls.into_iter().cloned().collect();
+        // What happened in one run stands in many here.
+        let mut apart = truth.clone();
+        for run in apart["runs"].as_array_mut().into_iter().flatten() {
+            run["joined"] = true.into();
+        }
+        assert_eq!(truth::compare(&apart, &calls).hard, Vec::<String>::new());
+    }
+}
+
+/// The items at the end of a path of lists.
+fn all<'a>(value: &'a Value, path: &[&str]) -> Vec<&'a Value> {
+    let below = |at: Vec<&'a Value>, key: &&str| {
+        at.into_iter().flat_map(|value| value[*key].as_array().into_iter().flatten()).collect()
+    };
+    path.iter().fold(vec![value], below)
 }
 
 /// Scenario: each capture is imported and exported as OTLP again.
