@@ -1,10 +1,11 @@
 //! How an operation ended (`dialects.md` table A, row `error`).
 
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use serde_json::Value;
 
 use super::{
     dialect::Facts,
-    operation::{Failure, Issue, OpStatus, Operation},
+    operation::{Failure, Issue, Kind, OpStatus, Operation},
 };
 
 /// Exceptions that pause a run for a human or a resume.
@@ -32,7 +33,8 @@ pub(super) fn read(facts: &Facts<'_>, operation: &mut Operation) {
     let status = facts.span.status.as_ref();
     let says_error = status.is_some_and(|s| s.code == StatusCode::Error as i32);
     let error_type = facts.attrs.text(&["error.type"]);
-    let tool_failed = facts.attrs.text(&["gen_ai.tool.status"]).is_some_and(|s| s == "error");
+    let tool_failed = facts.attrs.text(&["gen_ai.tool.status"]).is_some_and(|s| s == "error")
+        || operation.kind == Kind::ToolCall && is_mcp_error(&operation.tool.result.value);
     if !says_error && exception.is_none() && error_type.is_none() && !tool_failed {
         return;
     }
@@ -92,10 +94,15 @@ fn says_more(message: &str, kind: Option<&str>, exception_type: Option<&str>) ->
     !message.is_empty() && !kind.is_some_and(repeats) && !exception_type.is_some_and(repeats)
 }
 
+/// A result of the Model Context Protocol that says that it is an error.
+fn is_mcp_error(result: &Value) -> bool {
+    result.get("isError").and_then(Value::as_bool) == Some(true) && result.get("content").is_some()
+}
+
 /// What a failed tool answered: its `error`, or its text.
 fn told_in_result(operation: &Operation) -> Option<String> {
     let result = &operation.tool.result.value;
-    let text =
-        ["error", "message"].iter().find_map(|k| result.get(*k)?.as_str()).or_else(|| result.as_str())?;
+    let named = ["error", "message"].iter().find_map(|k| result.get(*k)?.as_str());
+    let text = named.or_else(|| result.as_str()).or_else(|| result.pointer("/content/0/text")?.as_str())?;
     Some(text.to_owned())
 }

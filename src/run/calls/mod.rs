@@ -231,7 +231,14 @@ fn find_unasked(drafts: &mut [Draft], asked: &[Asked], shown: &Shown) {
     let outputs: BTreeSet<String> = drafts
         .iter()
         .flat_map(|draft| parts(&draft.step.output_messages))
-        .filter_map(|part| if let Part::ToolCall { id, .. } = part { id.clone() } else { None })
+        .filter_map(|part| match part {
+            Part::ToolCall { id, .. } => id.clone(),
+            // The provider ran it inside the model call; a framework may report it once more.
+            Part::Other(block) if block.get("type").and_then(Value::as_str) == Some("server_tool_call") => {
+                Some(block.get("id")?.as_str()?.to_owned())
+            }
+            _ => None,
+        })
         .collect();
     for (number, draft) in drafts.iter_mut().enumerate() {
         let id = draft.step.tool_call_id.as_ref().filter(|_| draft.step.kind == StepKind::ToolCall);

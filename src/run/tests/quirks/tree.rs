@@ -159,6 +159,47 @@ fn a_tool_over_mcp_is_three_calls() {
     assert_eq!((read.steps.len(), read.steps[0].tool_result.clone()), (1, Some(json!("r"))));
 }
 
+/// An MCP server's own span is well, its answer says that the tool failed.
+#[test]
+fn an_error_in_an_answer_of_mcp_is_a_success() {
+    let call = |id: u64, parent: u64, mut attributes: Value| {
+        attributes["mcp.method.name"] = json!("tools/call");
+        attributes["gen_ai.tool.name"] = json!("add");
+        span(id, parent, "tools/call add", attributes)
+    };
+    let failed = r#"{"isError":true,"content":[{"type":"text","text":"bad"}]}"#;
+    let read = run([
+        call(1, 0, json!({"gen_ai.tool.call.arguments": "{\"a\":1}", "error.type": "tool_error"}))
+            .lasts(0, 50)
+            .failed(""),
+        call(2, 1, json!({"gen_ai.tool.call.result": failed})).scope("server"),
+    ]);
+    let tool = only(read.steps);
+    assert_eq!((tool.status, tool.error.unwrap().message.as_deref()), (OpStatus::Error, Some("bad")));
+}
+
+/// A tool that the provider ran stands in the answer of the model, and may have a span beside it.
+#[test]
+fn a_tool_of_the_provider_was_asked_for_by_nobody() {
+    let output = r#"[{"role":"assistant","parts":[{"type":"server_tool_call","id":"s1","name":"web_search","server_tool_call":{"type":"web_search"}},{"type":"text","content":"found"}]}]"#;
+    let read = run([
+        agent(1, 0).lasts(0, 90),
+        span(
+            2,
+            1,
+            "chat",
+            json!({"gen_ai.operation.name": "chat", "gen_ai.input.messages": "ask", "gen_ai.output.messages": output}),
+        ),
+        span(
+            3,
+            1,
+            "execute_tool web_search",
+            json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "web_search", "gen_ai.tool.call.id": "s1", "gen_ai.tool.type": "extension", "gen_ai.tool.call.arguments": "{}", "gen_ai.tool.call.result": "[]"}),
+        ),
+    ]);
+    assert_eq!((read.steps.len(), reasons(&read)), (2, vec![]));
+}
+
 /// Two equal calls one after the other are two calls.
 #[test]
 fn a_call_that_is_made_again_is_a_duplicate() {
