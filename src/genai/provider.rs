@@ -103,8 +103,17 @@ pub(super) fn read(attrs: &Attrs) -> Option<String> {
     })
 }
 
+/// Whose models Bedrock serves, as its model ids begin, behind a region where there is one.
+const BEDROCK: &[&str] =
+    &["anthropic.", "amazon.", "meta.", "mistral.", "cohere.", "ai21.", "deepseek.", "openai."];
+const REGIONS: &[&str] = &["us.", "eu.", "apac.", "global."];
+
 /// The provider whose models bear such names.
 pub(super) fn of_model(model: &str) -> Option<String> {
+    let unplaced = REGIONS.iter().find_map(|region| model.strip_prefix(region)).unwrap_or(model);
+    if BEDROCK.iter().any(|vendor| unplaced.starts_with(vendor)) {
+        return Some("aws.bedrock".to_owned());
+    }
     let bare = model.rsplit(['/', ':']).next().unwrap_or(model);
     if let Some((before, _)) = model.split_once(['/', ':'])
         && let Some((_, provider)) = ALIASES.iter().find(|(alias, _)| *alias == before)

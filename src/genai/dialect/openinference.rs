@@ -154,7 +154,7 @@ fn block(content: Value) -> Option<Value> {
     let url = content.pointer("/image/image/url").or_else(|| content.pointer("/image/url"));
     if let Some(url) = url.or_else(|| content.pointer("/audio/audio/url")) {
         let modality = if content.get("audio").is_some() { "audio" } else { "image" };
-        return Some(json!({"type": "uri", "modality": modality, "uri": url}));
+        return Some(json!({"type": modality, "url": url}));
     }
     // What was called stands in the calls.
     (content.get("type").and_then(Value::as_str) != Some("tool_use")).then_some(content)

@@ -191,8 +191,15 @@ fn messages(facts: &Facts<'_>, operation: &mut Operation) {
     prefer(&mut operation.input, side(&["gen_ai.input.messages"], "user", issues));
     prefer(&mut operation.output, side(&["gen_ai.output.messages"], "assistant", issues));
     let told = events::read(facts.events, issues);
+    let reasons = told.output.value.iter().filter_map(|message| message.finish_reason.clone());
+    let reasons: Vec<_> = reasons.collect();
     prefer(&mut operation.input, told.input);
     prefer(&mut operation.output, told.output);
+    // The event of an answer may tell why it ended where the attributes do not.
+    let unknown = operation.output.value.iter().all(|message| message.finish_reason.is_none());
+    if operation.finish_reasons.is_empty() && unknown {
+        operation.finish_reasons = reasons;
+    }
     if operation.system_instructions.is_empty() {
         operation.system_instructions = told.system.value;
         operation.system_state = told.system.state;

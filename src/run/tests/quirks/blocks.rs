@@ -83,6 +83,25 @@ fn a_rest_of_arguments_is_taken_for_whole_ones() {
     assert!(!reasons(&read).contains(&"unparsable_content".to_owned()));
 }
 
+/// An image inside a `data:` URL is content, not a reference to it.
+#[test]
+fn an_image_in_a_url_is_elsewhere() {
+    let of = |url: &str| {
+        let read = run([span(
+            1,
+            0,
+            "llm",
+            json!({"openinference.span.kind": "LLM", "llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.contents.0.message_content.type": "image", "llm.input_messages.0.message.contents.0.message_content.image.image.url": url}),
+        )]);
+        serde_json::to_value(&read.messages[0].message.parts[0]).unwrap()
+    };
+    assert_eq!(
+        of("data:image/png;base64,QUJD"),
+        json!({"type": "blob", "modality": "image", "mime_type": "image/png", "content": "QUJD"})
+    );
+    assert_eq!(of("https://x/a.png"), json!({"type": "uri", "modality": "image", "uri": "https://x/a.png"}));
+}
+
 /// OpenRouter wraps a text in an object of its own, beside what it knows nothing of.
 #[test]
 fn the_answer_of_a_gateway_is_json() {

@@ -78,6 +78,25 @@ fn none_is_taken_for_a_provider() {
     assert_eq!(by_prefix.provider.as_deref(), Some("openai"));
 }
 
+/// Strands beside Langfuse: the same in attributes and events, and why the model stopped in events alone.
+#[test]
+fn a_reason_that_only_an_event_tells_is_lost() {
+    let read = run([span(
+        1,
+        0,
+        "chat",
+        json!({"gen_ai.operation.name": "chat", "gen_ai.system": "strands-agents", "gen_ai.request.model": "us.anthropic.claude-x", "gen_ai.input.messages": "ask", "gen_ai.output.messages": "answer", "langfuse.observation.type": "span"}),
+    )
+    .event("gen_ai.user.message", json!({"content": "[{\"text\":\"ask\"}]"}))
+    .event("gen_ai.choice", json!({"message": "[{\"text\":\"answer\"}]", "finish_reason": "end_turn"}))]);
+    let step = &read.steps[0];
+    assert_eq!((text_in(&read, step), text_out(step)), ("ask".into(), "answer".into()));
+    assert_eq!(
+        (step.finish_reasons.as_slice(), step.provider.as_deref()),
+        (&["stop".to_owned()][..], Some("aws.bedrock"))
+    );
+}
+
 /// litellm v1.81 (49): the proxy's own span carries what the model's span did.
 #[test]
 fn the_span_of_a_proxy_hides_the_call() {
