@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{
     attrs::{Attrs, to_json},
     message::{Content, ContentState, Messages, Part},
-    operation::Issue,
+    operation::{Issue, Unordered},
     parse,
 };
 use crate::otlp::record::Record;
@@ -96,6 +96,23 @@ fn put_answers_behind_calls(events: &mut [Event]) {
         for (place, (.., event)) in group.iter_mut().zip(keyed) {
             *place = event;
         }
+    }
+}
+
+/// What of the order of messages `events` do not tell: logs of one time that no index tells apart.
+pub fn unordered(events: &[Event]) -> Option<Unordered> {
+    let mut at: HashMap<(u64, u64, u64, &str), usize> = HashMap::new();
+    for event in events.iter().filter(|event| event.from_log) {
+        let (time, seen, _, index, _) = event.place;
+        *at.entry((time, seen, index, &event.name)).or_default() += 1;
+    }
+    let several = |name: &str| at.iter().any(|((.., of), count)| *of == name && *count > 1);
+    if several("gen_ai.user.message") {
+        Some(Unordered::Messages)
+    } else if several("gen_ai.assistant.message") {
+        Some(Unordered::Turns)
+    } else {
+        None
     }
 }
 

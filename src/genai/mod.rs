@@ -49,6 +49,7 @@ pub fn normalize_span_seen(span: &Record, logs: &[&Record], seen: &RefCell<parse
     operation.checkpoints = identity::checkpoints(&attrs, &metadata);
     operation.sequence = metadata.step().map(|(series, position)| operation::Sequence { series, position });
     read(&facts, &mut operation);
+    operation.unordered = events::unordered(&events).filter(|_| operation.input.value.len() > 1);
     operation.identity.ties.extend(response_tie(&operation, &[Kind::ModelCall]));
     operation.identity.links_resume = matches!(operation.kind, Kind::Agent | Kind::Workflow)
         && body.parent_span_id.is_empty()

@@ -181,6 +181,15 @@ pub struct Tool {
     pub is_output: bool,
 }
 
+/// What of the order of its input a record does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unordered {
+    /// Which turn of the model comes first; what each asked for and was answered is known.
+    Turns,
+    /// Which message comes first.
+    Messages,
+}
+
 /// Something odd that was seen while reading a record; becomes a note or a reason of the run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Issue {
@@ -224,6 +233,8 @@ pub struct Operation {
     /// Input messages of a model call or an agent; system messages are moved to `system_instructions`.
     pub input: Content<Messages>,
     pub output: Content<Messages>,
+    /// Set when the order of `input` is partly a guess.
+    pub unordered: Option<Unordered>,
     pub tool: Tool,
     pub retrieval_query: Option<String>,
     pub retrieval_documents: Option<Value>,

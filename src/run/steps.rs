@@ -14,7 +14,7 @@ use super::{
 };
 use crate::genai::{
     message::{Content, ContentState, Message},
-    operation::{Kind, OpStatus, Operation},
+    operation::{Kind, OpStatus, Operation, Unordered},
 };
 
 /// A step before it has a number.
@@ -45,6 +45,8 @@ pub(super) struct CallFindings {
     pub(super) failed_below: bool,
     /// A tool call that nothing in the run asked for.
     pub(super) unasked: bool,
+    /// What of the order of the input is a guess.
+    pub(super) unordered: Option<Unordered>,
     /// Sides that were filled from model calls.
     pub(super) filled: Vec<&'static str>,
 }
@@ -206,7 +208,12 @@ fn build(forest: &Forest, number: usize, kind: StepKind, duplicates: &Duplicates
         input: op.input.value,
         rank: (order_ns, node.position, node.trace, node.span, 0),
         parent: None,
-        calls: CallFindings { asked_by: op.tool.asked_by, failed_below, ..CallFindings::default() },
+        calls: CallFindings {
+            asked_by: op.tool.asked_by,
+            failed_below,
+            unordered: op.unordered,
+            ..CallFindings::default()
+        },
     }
 }
 

@@ -64,6 +64,10 @@ impl Verdict {
                 let side = if draft.step.inferred { "the step" } else { side };
                 self.note("value_inferred", format!("taken from a model call: {side}"), Place::draft(draft));
             }
+            if draft.calls.unordered.is_some() {
+                let detail = "messages of one time: their order was not recorded".to_owned();
+                self.note("order_conflict", detail, Place::draft(draft));
+            }
             if let Some(node) = draft.node.map(|node| &forest.nodes[node]) {
                 self.dropped(node, draft.step.index);
             }

@@ -5,6 +5,7 @@
 
 mod fill;
 mod pair;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -60,6 +61,7 @@ struct Shown {
 /// Ties calls, steps and answers together; adds inferred steps to `drafts`; returns the edges of order that follow.
 pub(super) fn tie(drafts: &mut Vec<Draft>, output_tools: &BTreeSet<String>) -> Vec<Edge> {
     fill::restore_calls(drafts);
+    turns::order(drafts);
     let shown = shown(drafts);
     let mut asked = asked(drafts, output_tools);
     pair::match_steps(drafts, &mut asked, &shown);

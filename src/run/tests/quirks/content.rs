@@ -381,6 +381,52 @@ fn turns_of_one_time_lose_their_answers() {
     assert_eq!(runs_of(&records), vec![read]);
 }
 
+/// The JavaScript instrumentation of OpenAI logs a history at one time: the calls of the run tell the order of its turns.
+#[test]
+fn the_turns_of_a_history_are_shuffled() {
+    let call = |id: &str| json!({"tool_calls": [{"id": id, "type": "function", "function": {"name": "t", "arguments": "{}"}}]});
+    let of = |span: u64, event: &str, body: Value| {
+        let Body::Log(mut record) =
+            log(span, span * 10 + 1, event, json!({"gen_ai.system": "openai"})).body.clone()
+        else {
+            panic!()
+        };
+        record.body = Some(any_value(&body));
+        Arc::new(Record::new(Body::Log(record), Arc::default(), 1, 0))
+    };
+    let ids = ["c9", "c1", "c5", "c3", "c7"];
+    let mut records = Vec::new();
+    for turn in 0..=ids.len() {
+        let id = turn as u64 + 1;
+        records.push(span(id, 0, "chat", json!({"gen_ai.operation.name": "chat"})).done());
+        records.push(of(id, "gen_ai.user.message", json!({"content": "ask"})));
+        for known in &ids[..turn] {
+            records.push(of(id, "gen_ai.assistant.message", call(known)));
+            records.push(of(id, "gen_ai.tool.message", json!({"id": known, "content": known})));
+        }
+        let answer = ids.get(turn).map_or(json!({"content": "done"}), |next| call(next));
+        records.push(of(id, "gen_ai.choice", json!({"message": answer})));
+    }
+    let read = only(runs_of(&records));
+    let last = read.steps.last().unwrap();
+    let history = last.input_messages.iter().map(|n| &read.messages[*n as usize].message);
+    let asked: Vec<_> = history
+        .flat_map(|m| &m.parts)
+        .filter_map(|p| if let Part::ToolCall { id, .. } = p { id.clone() } else { None })
+        .collect();
+    assert_eq!(
+        (asked, read.notes.iter().any(|n| n.code == "order_conflict")),
+        (ids.map(str::to_owned).to_vec(), false)
+    );
+    // Two questions at one time: nothing tells which came first.
+    let read = only(runs_of(&[
+        span(1, 0, "chat", json!({"gen_ai.operation.name": "chat"})).done(),
+        of(1, "gen_ai.user.message", json!({"content": "one"})),
+        of(1, "gen_ai.user.message", json!({"content": "two"})),
+    ]));
+    assert!(read.notes.iter().any(|n| n.code == "order_conflict"), "{:?}", read.notes);
+}
+
 /// A choice says which one it is: the order of the events does not.
 #[test]
 fn choices_stand_in_the_order_they_ended_in() {
