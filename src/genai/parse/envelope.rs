@@ -17,6 +17,7 @@ const WRAPPERS: &[&str] = &[
     "response",
     "generations",
     "completion",
+    "combined_chunk_content",
 ];
 /// Members of a wrapper that are no reason to take the object for something else.
 const BESIDE: &[&str] = &[
@@ -40,6 +41,7 @@ const BESIDE: &[&str] = &[
     "object",
     "created",
     "rawRequest",
+    "chunk_count",
 ];
 
 /// The messages inside `object`, each with the role that it has where it names none; `None` when it wraps none.

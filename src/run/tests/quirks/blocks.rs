@@ -102,9 +102,11 @@ fn an_image_in_a_url_is_elsewhere() {
     assert_eq!(of("https://x/a.png"), json!({"type": "uri", "modality": "image", "uri": "https://x/a.png"}));
 }
 
-/// OpenRouter wraps a text in an object of its own, beside what it knows nothing of.
+/// OpenRouter and Logfire's streams wrap a text in an object of their own, beside what nobody asked for.
 #[test]
 fn the_answer_of_a_gateway_is_json() {
+    let streamed = json!({"gen_ai.request.model": "m", "response_data": "{\"combined_chunk_content\":\"yes\",\"chunk_count\":2}"});
+    assert_eq!(text_out(&step(span(1, 0, "streaming response from 'm'", streamed))), "yes");
     let read = step(span(
         1,
         0,

@@ -73,6 +73,7 @@ fn the_last_of_several_sessions_wins() {
             .lasts(0, 90)
     };
     assert_eq!(run([root("a"), chat(2, "a"), chat(3, "b")]).conversation.as_deref(), Some("a"));
+    assert_eq!(run([root("z"), chat(2, "a")]).conversation.as_deref(), Some("z"));
     assert_eq!(run([root("a"), chat(2, "b")]).conversation.as_deref(), Some("a"));
 }
 
