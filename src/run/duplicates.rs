@@ -111,29 +111,34 @@ pub(super) fn usage_of(forest: &Forest, elected: usize, reports: &[usize]) -> (U
             )
         })
         .map(|n| (forest.nodes[*n].op.usage, forest.nodes[*n].op.cost_source.clone()))
-        .map(|(usage, source)| with_cost(forest, usage, source, elected, reports))
+        .map(|(usage, source)| complete(forest, usage, source, elected, reports))
         .unwrap_or_default()
 }
 
-/// A cost that only another report of the call tells, as the log records of coding agents do.
-fn with_cost(
+/// What only another report of the call tells, as the log records of coding agents do: its cost, and parts of counts
+/// that both tell alike.
+fn complete(
     forest: &Forest,
     mut usage: Usage,
-    source: Option<String>,
+    mut source: Option<String>,
     elected: usize,
     reports: &[usize],
 ) -> (Usage, Option<String>) {
-    let told = || {
-        let ops = std::iter::once(&elected).chain(reports).map(|n| &forest.nodes[*n].op);
-        ops.filter_map(|op| Some((op.usage.cost_usd?, op.cost_source.clone()))).next()
-    };
-    match usage.cost_usd.is_none().then(told).flatten() {
-        Some((cost, source)) => {
-            usage.cost_usd = Some(cost);
-            (usage, source)
+    for op in std::iter::once(&elected).chain(reports).map(|n| &forest.nodes[*n].op) {
+        let told = op.usage;
+        if usage.cost_usd.is_none() && told.cost_usd.is_some() {
+            usage.cost_usd = told.cost_usd;
+            source.clone_from(&op.cost_source);
         }
-        None => (usage, source),
+        if usage.input_tokens.is_some() && told.input_tokens == usage.input_tokens {
+            usage.cache_read_tokens = usage.cache_read_tokens.or(told.cache_read_tokens);
+            usage.cache_write_tokens = usage.cache_write_tokens.or(told.cache_write_tokens);
+        }
+        if usage.output_tokens.is_some() && told.output_tokens == usage.output_tokens {
+            usage.reasoning_tokens = usage.reasoning_tokens.or(told.reasoning_tokens);
+        }
     }
+    (usage, source)
 }
 
 /// How many counts are known.

@@ -171,6 +171,19 @@ fn the_blinder_of_two_reports_gives_the_usage() {
     assert_eq!((read.steps.len(), read.usage.cache_read_tokens), (1, Some(40)));
 }
 
+/// One report of a call leaves the cache out that the other tells; counts that differ are never mixed.
+#[test]
+fn a_part_of_a_count_that_another_report_tells_is_lost() {
+    let read = |outer: u64| {
+        let framework = json!({"openinference.span.kind": "LLM", "llm.model_name": "m", "gen_ai.response.id": "r", "llm.token_count.prompt": outer, "llm.token_count.prompt_details.cache_read": 40});
+        let sdk = json!({"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.response.id": "r", "gen_ai.usage.input_tokens": 100});
+        let usage =
+            run([span(1, 0, "llm", framework).lasts(0, 50), span(2, 1, "chat", sdk).scope("sdk")]).usage;
+        (usage.input_tokens, usage.cache_read_tokens)
+    };
+    assert_eq!((read(100), read(90)), ((Some(100), Some(40)), (Some(100), None)));
+}
+
 /// openinference#2268 (28): a stream's count is what its producer saw; it is given as it is, never filled up.
 #[test]
 fn a_low_count_of_a_stream_is_made_up_for() {
