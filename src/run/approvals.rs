@@ -110,7 +110,7 @@ fn step(node: &Node, answer: Answer, start: u64, parent: Option<usize>, number: 
         ..Step::default()
     };
     Draft {
-        step,
+        step: Box::new(step),
         node: None,
         input: Vec::new(),
         rank: (start, node.position, node.trace, node.span, number),

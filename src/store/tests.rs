@@ -344,8 +344,10 @@ fn vacuum_deletes_a_live_file_or_keeps_a_replaced_one() {
     }
     let tenant = store.inner.all_tenants().remove(0);
     let on_disk = || tenant.view.lock().tables.runs.on_disk().unwrap().len();
+    // The upkeep thread may have derived in between.
+    let young = on_disk();
     store.inner.vacuum(&tenant).unwrap();
-    assert_eq!(on_disk(), 4, "young files stay");
+    assert!(young >= 4 && on_disk() == young, "young files stay");
     clock.advance(Duration::from_secs(7300));
     send(&store, &[span(1, 5)]);
     store.settle_and_flush().unwrap();
