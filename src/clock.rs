@@ -47,6 +47,15 @@ impl ManualClock {
         Self { unix_nanos: AtomicU64::new(unix_nanos), monotonic_nanos: AtomicU64::new(0) }
     }
 
+    /// Moves the wall part only, as a step of NTP or a resumed machine does.
+    #[cfg(test)]
+    pub(crate) fn jump(&self, seconds: i64) {
+        let nanos = seconds.saturating_mul(1_000_000_000);
+        let _ = self
+            .unix_nanos
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(now.saturating_add_signed(nanos)));
+    }
+
     /// Moves both parts forward.
     pub fn advance(&self, by: Duration) {
         let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);

@@ -171,8 +171,20 @@ impl Store {
         metrics: Arc<Metrics>,
         mode: Mode,
     ) -> Result<Arc<Self>, Error> {
-        let folder = Folder::open(path, mode)?;
         let objects = Objects::new(path.join("tables"));
+        Self::open_on(objects, path, settings, wal_settings, clock, metrics, mode)
+    }
+
+    fn open_on(
+        objects: Objects,
+        path: &Path,
+        settings: config::store::Settings,
+        wal_settings: config::wal::Settings,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+        mode: Mode,
+    ) -> Result<Arc<Self>, Error> {
+        let folder = Folder::open(path, mode)?;
         let wal_folder = path.join("wal");
         let mut inner = Inner {
             folder,

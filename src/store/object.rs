@@ -31,9 +31,9 @@ pub struct Objects {
     writes: Arc<AtomicU64>,
     /// Folders whose names this process has synced.
     folders: Arc<Mutex<HashSet<PathBuf>>>,
-    /// Tests only: writes from this one on fail, as if the machine had stopped. 0 is never.
+    /// Tests only: what becomes of a change.
     #[cfg(test)]
-    fails_from: Arc<AtomicU64>,
+    faults: Arc<Mutex<Option<Faults>>>,
 }
 
 impl Objects {
@@ -44,7 +44,7 @@ impl Objects {
             writes: Arc::default(),
             folders: Arc::default(),
             #[cfg(test)]
-            fails_from: Arc::default(),
+            faults: Arc::default(),
         }
     }
 
@@ -59,7 +59,7 @@ impl Objects {
     /// Any error leaves the outcome unknown: read the name to learn it.
     pub fn put_if_absent(&self, name: &str, bytes: &[u8]) -> io::Result<Put> {
         let (target, temporary) = self.temporary(name, bytes)?;
-        let linked = self.step().and_then(|()| fs::hard_link(&temporary, &target));
+        let linked = self.change(|| fs::hard_link(&temporary, &target));
         // A temporary file that stays behind is an orphan and is swept; its loss harms nobody.
         let _ = fs::remove_file(&temporary);
         match linked {
@@ -75,9 +75,7 @@ impl Objects {
     /// Any error leaves the outcome unknown: the old object, the new one, or none if there was none.
     pub fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let (target, temporary) = self.temporary(name, bytes)?;
-        self.step()?;
-        fs::rename(&temporary, &target)?;
-        sync_parent(&target)
+        self.change(|| fs::rename(&temporary, &target).and_then(|()| sync_parent(&target)))
     }
 
     /// The whole object, or `None` when there is none of that name.
@@ -117,25 +115,25 @@ impl Objects {
     /// # Errors
     /// When it cannot be deleted.
     pub fn delete(&self, name: &str) -> io::Result<()> {
-        self.step()?;
-        match fs::remove_file(self.path(name)) {
+        self.change(|| match fs::remove_file(self.path(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
-        }
+        })
     }
 
     /// A durable file beside the target, holding `bytes`. The dot hides it from table readers.
     fn temporary(&self, name: &str, bytes: &[u8]) -> io::Result<(PathBuf, PathBuf)> {
-        self.step()?;
         let target = self.path(name);
         let folder = target.parent().unwrap_or(&self.root).to_owned();
-        self.make_folder(&folder)?;
-        let unique = self.writes.load(Ordering::Relaxed);
         let stem = target.file_name().unwrap_or_default().to_string_lossy();
+        let unique = self.writes.load(Ordering::Relaxed);
         let temporary = folder.join(format!(".{stem}.{}.{unique}.tmp", std::process::id()));
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
+        self.change(|| {
+            self.make_folder(&folder)?;
+            let mut file = File::create(&temporary)?;
+            file.write_all(bytes)?;
+            file.sync_all()
+        })?;
         Ok((target, temporary))
     }
 
@@ -157,23 +155,50 @@ impl Objects {
         Ok(())
     }
 
-    /// Counts a change to the disk; where tests make one fail.
-    fn step(&self) -> io::Result<()> {
+    /// Makes a change to the disk; where tests make one fail.
+    fn change(&self, make: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let _n = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
         #[cfg(test)]
-        {
-            let from = self.fails_from.load(Ordering::Relaxed);
-            if from != 0 && _n >= from {
-                return Err(io::Error::other("injected"));
-            }
+        match self.faults.lock().as_mut().map_or(Fault::None, |faults| (faults.0)(_n)) {
+            Fault::None => {}
+            Fault::Refused => return Err(io::Error::other("injected: refused")),
+            Fault::AnswerLost => return make().and(Err(io::Error::other("injected: done, answer lost"))),
         }
-        Ok(())
+        make()
     }
 
-    /// Tests: lets `steps` more changes through, then fails all.
+    /// Changes so far.
     #[cfg(test)]
-    pub(crate) fn fail_after(&self, steps: u64) {
-        self.fails_from.store(self.writes.load(Ordering::Relaxed) + steps + 1, Ordering::Relaxed);
+    pub(crate) fn changes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Tests: says what becomes of each change from now on, by its number.
+    #[cfg(test)]
+    pub(crate) fn inject(&self, faults: impl FnMut(u64) -> Fault + Send + 'static) {
+        *self.faults.lock() = Some(Faults(Box::new(faults)));
+    }
+}
+
+/// What a test makes of a change to the disk.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is made.
+    None,
+    /// It is not made, and fails.
+    Refused,
+    /// It is made, and reported as failed.
+    AnswerLost,
+}
+
+#[cfg(test)]
+struct Faults(Box<dyn FnMut(u64) -> Fault + Send>);
+
+#[cfg(test)]
+impl std::fmt::Debug for Faults {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Faults")
     }
 }
 

@@ -66,22 +66,14 @@ pub(super) struct TenantTable {
 }
 
 impl TenantTable {
-    /// The table at its head; made when absent, unless `read_only`.
-    pub(super) fn open(
-        objects: Objects,
-        tenant: TenantId,
-        table: Table,
-        read_only: bool,
-    ) -> Result<Self, Error> {
+    /// The table at its head. One that is absent is empty; the first commit makes it.
+    pub(super) fn open(objects: Objects, tenant: TenantId, table: Table) -> Result<Self, Error> {
         let folder = format!("{tenant}/{}", table.name());
         let log = Log::new(objects.clone(), folder.clone());
         let mut state = State::default();
         log.advance(&mut state)?;
         let state = Arc::new(state);
         let mut opened = Self { table, objects, log, tenant, folder, state, files_of: Arc::default() };
-        if opened.state.version.is_none() && !read_only {
-            opened.create()?;
-        }
         for path in opened.state.files.keys().cloned().collect::<Vec<_>>() {
             let bytes = opened.bytes(&path)?;
             let keys =
@@ -185,6 +177,9 @@ impl TenantTable {
         removed: &BTreeSet<String>,
         now_ms: i64,
     ) -> Result<Outcome, Error> {
+        if self.state.version.is_none() {
+            self.create()?;
+        }
         let txn = |(app_id, version): &(String, i64)| Txn { app_id: app_id.clone(), version: *version };
         let once = txns.first().map(txn);
         let mut actions: Vec<Action> = txns.iter().skip(1).map(|t| Action::Txn(txn(t))).collect();

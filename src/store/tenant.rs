@@ -32,6 +32,8 @@ pub(super) struct Tenant {
     pub(super) id: TenantId,
     pub(super) work: Mutex<()>,
     pub(super) view: Mutex<View>,
+    /// Files on disk that nobody needs, with when that was first seen.
+    pub(super) unneeded: Mutex<BTreeMap<(Table, String), Duration>>,
 }
 
 /// What a reader sees at one moment.
@@ -290,8 +292,8 @@ impl View {
 }
 
 impl Tenant {
-    pub(super) fn open(objects: &Objects, id: TenantId, read_only: bool) -> Result<Self, table::Error> {
-        let open = |table| TenantTable::open(objects.clone(), id.clone(), table, read_only);
+    pub(super) fn open(objects: &Objects, id: TenantId) -> Result<Self, table::Error> {
+        let open = |table| TenantTable::open(objects.clone(), id.clone(), table);
         let tables = Tables {
             spans: open(Table::Spans)?,
             messages: open(Table::Messages)?,
@@ -314,7 +316,7 @@ impl Tenant {
                 view.insert_row(RunRow::from_row(row)?);
             }
         }
-        let tenant = Self { id, work: Mutex::new(()), view: Mutex::new(view) };
+        let tenant = Self { id, work: Mutex::new(()), view: Mutex::new(view), unneeded: Mutex::default() };
         tenant.recover_pending()?;
         Ok(tenant)
     }

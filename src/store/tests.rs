@@ -13,6 +13,9 @@ use crate::{
     otlp::record::{RecordHash, TraceId},
 };
 
+mod crash;
+mod tenants;
+
 fn open(path: &Path, clock: &Arc<ManualClock>) -> Result<Arc<Store>, Error> {
     Store::open(path, Default::default(), Default::default(), clock.clone(), Arc::default(), Mode::ReadWrite)
 }
@@ -47,10 +50,14 @@ fn span(t: u8, s: u8) -> Span {
 }
 
 fn send(store: &Store, spans: &[Span]) {
+    send_as(store, &TenantId::embedded(), spans);
+}
+
+fn send_as(store: &Store, tenant: &TenantId, spans: &[Span]) {
     let scope_spans = vec![ScopeSpans { spans: spans.to_vec(), ..ScopeSpans::default() }];
     let resource_spans = vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }];
     let bytes = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
-    let _ = store.append(&TenantId::embedded(), FrameKind::Traces, bytes.into()).unwrap().wait().unwrap();
+    let _ = store.append(tenant, FrameKind::Traces, bytes.into()).unwrap().wait().unwrap();
 }
 
 /// Ends a store as a crash does: what is in memory is gone.
@@ -69,68 +76,21 @@ fn rows(store: &Store, table: schema::Table) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for path in table.state.files.keys() {
         for row in table.read::<serde_json::Value>(path, None).unwrap() {
-            let text = |name: &str| row.get(name).map(ToString::to_string).unwrap_or_default();
-            all.push((
-                text(table.table.key()),
-                format!("{}{}{}", text("span_id"), text("step_index"), text("message_index")),
-            ));
+            all.push(place(&row, table.table));
         }
     }
     all.sort();
     all
 }
 
-fn hashes(store: &Store) -> Vec<RecordHash> {
-    store.all_records(&TenantId::embedded()).unwrap().iter().map(|r| r.hash).collect()
+/// The key of a row, and what tells it from others of that key.
+fn place(row: &serde_json::Value, table: schema::Table) -> (String, String) {
+    let text = |name: &str| row.get(name).map(ToString::to_string).unwrap_or_default();
+    (text(table.key()), format!("{}{}{}", text("span_id"), text("step_index"), text("message_index")))
 }
 
-/// Scenario: the machine stops at the Nth change to the disk of a flush and a derivation, for every N; records of a
-/// run came before, and late ones of the same run are among those under way. Then everything is sent again.
-/// Guarantee: after the restart each record and each derived row is there once, and the tables are what a store that
-/// never crashed has.
-#[test]
-fn a_crash_in_a_flush_loses_or_doubles_a_row() {
-    let first = [span(1, 1), span(1, 2), span(2, 1)];
-    let second = [span(1, 3), span(2, 2), span(3, 1), span(3, 2)];
-    let calm = {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(dir.path(), &clock()).unwrap();
-        send(&store, &first);
-        store.settle_and_flush().unwrap();
-        send(&store, &second);
-        store.settle_and_flush().unwrap();
-        let all = schema::Table::ALL.map(|t| rows(&store, t));
-        crash(&store);
-        all
-    };
-    assert_eq!(calm[0].len(), 7, "records in spans");
-    let mut crashes = 0;
-    for n in 0..200 {
-        let dir = tempfile::tempdir().unwrap();
-        let clock = clock();
-        let store = open(dir.path(), &clock).unwrap();
-        send(&store, &first);
-        store.settle_and_flush().unwrap();
-        send(&store, &second);
-        store.inner.catch_up();
-        store.inner.objects.fail_after(n);
-        let whole = store.settle_and_flush().is_ok();
-        crash(&store);
-        drop(store);
-        let store = open(dir.path(), &clock).unwrap();
-        assert_eq!(hashes(&store).len(), 7, "crash after {n} changes: readable at once, each record once");
-        send(&store, &second);
-        store.settle_and_flush().unwrap();
-        for (table, calm) in schema::Table::ALL.into_iter().zip(&calm) {
-            assert_eq!(&rows(&store, table), calm, "crash after {n} changes: {}", table.name());
-        }
-        crash(&store);
-        if whole {
-            break;
-        }
-        crashes += 1;
-    }
-    assert!(crashes > 15 && crashes < 200, "{crashes} crashes");
+fn hashes(store: &Store) -> Vec<RecordHash> {
+    store.all_records(&TenantId::embedded()).unwrap().iter().map(|r| r.hash).collect()
 }
 
 /// Scenario: the folder of the log is lost with its disk while the tables are kept; then more arrives.
@@ -351,8 +311,11 @@ fn vacuum_deletes_a_live_file_or_keeps_a_replaced_one() {
     clock.advance(Duration::from_secs(7300));
     send(&store, &[span(1, 5)]);
     store.settle_and_flush().unwrap();
-    clock.advance(Duration::from_secs(7300));
-    store.inner.vacuum(&tenant).unwrap();
+    // First it is seen that nobody needs them, then they are deleted.
+    for _ in 0..2 {
+        clock.advance(Duration::from_secs(7300));
+        store.inner.vacuum(&tenant).unwrap();
+    }
     assert_eq!(on_disk(), 1);
     assert_eq!(rows(&store, schema::Table::RunSteps).len(), 4);
     let traces = BTreeSet::from([TraceId([1; 16])]);

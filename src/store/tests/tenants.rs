@@ -1,0 +1,101 @@
+//! Many tenants, late spans, clocks.
+
+use super::*;
+
+/// A span with an attribute more.
+fn with(span: Span, key: &str, value: &str) -> Span {
+    let value = Some(AnyValue { value: Some(Any::StringValue(value.into())) });
+    let mut attributes = span.attributes;
+    attributes.push(KeyValue { key: key.into(), value, ..KeyValue::default() });
+    Span { attributes, ..span }
+}
+
+/// Scenario: the machine's clock jumps by a second, an hour and a year, forward and back, and stands still, while spans
+/// of one run come and are flushed, and files are vacuumed.
+/// Guarantee: nothing is lost, doubled or put in another order, and no file that a reader may hold goes early.
+#[test]
+fn a_clock_that_jumps_loses_or_deletes_something() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(crate::clock::SystemClock::default().unix_nanos()));
+    let store = open(dir.path(), &clock).unwrap();
+    let tenant = TenantId::embedded();
+    let mut sent = 0;
+    let mut held: BTreeSet<String> = BTreeSet::new();
+    for by in [0, 1, -1, 3_600, -3_600, 31_536_000, -31_536_000, 0] {
+        clock.jump(by);
+        sent += 1;
+        send(&store, &[span(1, sent)]);
+        store.settle_and_flush().unwrap();
+        let files = store.inner.all_tenants().remove(0);
+        store.inner.vacuum(&files).unwrap();
+        let view = files.view.lock();
+        held.extend(view.tables.runs.state.files.keys().cloned());
+        let on_disk: BTreeSet<String> = view.tables.runs.on_disk().unwrap().into_iter().collect();
+        assert!(held.is_subset(&on_disk), "a file went early after a jump of {by} s");
+    }
+    let page = store.runs(&tenant, &RunFilter::default(), None, 10).unwrap();
+    assert_eq!(page.items.len(), 1);
+    let Some(Found::Run(run)) = store.run(&tenant, &page.items[0].run_id).unwrap() else { panic!("no run") };
+    let order: Vec<_> = run.steps.iter().map(|step| step.span_id.unwrap().0[7]).collect();
+    assert_eq!(order, (2..=sent).collect::<Vec<_>>());
+    assert_eq!(hashes(&store).len(), usize::from(sent));
+    crash(&store);
+}
+
+/// Scenario: children of a run arrive and are committed; hours and days later come their parent, another child, and the
+/// root, which names the run. A reader looks all the while.
+/// Guarantee: the reader sees one run at every moment, never fewer steps than before; at the end it has the name that
+/// the root brought, its trace id leads to it, and the tables hold each step once.
+#[test]
+fn a_span_that_comes_days_late_is_lost_or_splits_its_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (clock, tenant) = (clock(), TenantId::embedded());
+    let store = open(dir.path(), &clock).unwrap();
+    let trace = hex::encode([1; 16]);
+    send(&store, &[span(1, 3), span(1, 4)]);
+    store.inner.catch_up();
+    let done = Arc::new(AtomicBool::new(false));
+    let reader = {
+        let (store, done, tenant) = (store.clone(), done.clone(), tenant.clone());
+        std::thread::spawn(move || {
+            let mut steps = 0;
+            while !done.load(Ordering::SeqCst) {
+                let page = store.runs(&tenant, &RunFilter::default(), None, 10).unwrap();
+                let ids: Vec<_> = page.items.iter().map(|row| row.run_id.as_str()).collect();
+                assert_eq!(ids.len(), 1, "{ids:?}");
+                let run = match store.run(&tenant, ids[0]).unwrap() {
+                    Some(Found::Run(run)) => run,
+                    // It got its name between the two questions.
+                    Some(Found::Alias(name)) => match store.run(&tenant, &name).unwrap() {
+                        Some(Found::Run(run)) => run,
+                        other => panic!("{name}: {other:?}"),
+                    },
+                    other => panic!("{ids:?}: {other:?}"),
+                };
+                assert!(run.steps.len() >= steps, "{} after {steps} steps", run.steps.len());
+                steps = run.steps.len();
+            }
+        })
+    };
+    let root = with(span(1, 1), "eai.run_id", "order-17");
+    for (late_s, spans) in
+        [(2, vec![]), (3_600, vec![span(1, 2)]), (86_400, vec![span(1, 5)]), (7 * 86_400, vec![root])]
+    {
+        store.settle_and_flush().unwrap();
+        clock.advance(Duration::from_secs(late_s));
+        if !spans.is_empty() {
+            send(&store, &spans);
+        }
+    }
+    store.settle_and_flush().unwrap();
+    done.store(true, Ordering::SeqCst);
+    reader.join().unwrap();
+    let Some(Found::Alias(name)) = store.run(&tenant, &trace).unwrap() else { panic!("no alias {trace}") };
+    let Some(Found::Run(run)) = store.run(&tenant, &name).unwrap() else { panic!("no run {name}") };
+    assert_eq!((name.as_str(), run.steps.len()), ("order-17", 4));
+    let stored = rows(&store, schema::Table::RunSteps);
+    assert_eq!(stored.len(), 4);
+    assert!(stored.iter().all(|(run, _)| run.contains("order-17")), "{stored:?}");
+    assert_eq!(rows(&store, schema::Table::Runs).len(), 1);
+    crash(&store);
+}
