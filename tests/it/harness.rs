@@ -150,6 +150,15 @@ impl Drop for Server {
     }
 }
 
+/// Waits until something holds; fails after 20 s.
+pub(crate) fn wait_for(mut holds: impl FnMut() -> bool, otherwise: &str) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{otherwise}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Three free loopback ports, held together so that they differ.
 fn free_ports() -> [u16; 3] {
     let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
