@@ -5,10 +5,10 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use opentelemetry_proto::tonic::{
-    common::v1::{InstrumentationScope, KeyValue},
+    common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value::Value},
     logs::v1::LogRecord,
     resource::v1::Resource,
-    trace::v1::Span,
+    trace::v1::{Span, Status},
 };
 use prost::Message;
 use serde::{Deserialize, Serialize};
@@ -214,6 +214,29 @@ impl Record {
 /// Attribute order is not content: it is sorted away (stably, so repeated keys keep theirs).
 fn sorted(attributes: &mut [KeyValue]) {
     attributes.sort_by(|a, b| (&a.key, a.key_strindex).cmp(&(&b.key, b.key_strindex)));
+    plain(attributes);
+}
+
+/// An empty value is the same as none: a collector writes one where a sender wrote none.
+fn plain(attributes: &mut [KeyValue]) {
+    for attribute in attributes {
+        let _ = attribute.value.take_if(holds_nothing);
+    }
+}
+
+/// Says so of a value; in one that holds something, what holds nothing is left out.
+fn holds_nothing(value: &mut AnyValue) -> bool {
+    match &mut value.value {
+        None => return true,
+        Some(Value::ArrayValue(array)) => {
+            for value in &mut array.values {
+                let _ = holds_nothing(value);
+            }
+        }
+        Some(Value::KvlistValue(list)) => plain(&mut list.values),
+        Some(_) => {}
+    }
+    false
 }
 
 /// The start of the hashes of all records of one origin: a large resource is hashed once, not once a record.
@@ -247,12 +270,16 @@ fn hash(body: &Body, seed: &Seed) -> RecordHash {
         Body::Span(span) => {
             let mut span = span.clone();
             sorted(&mut span.attributes);
+            span.events.iter_mut().for_each(|event| plain(&mut event.attributes));
+            span.links.iter_mut().for_each(|link| plain(&mut link.attributes));
+            let _ = span.status.take_if(|status| *status == Status::default());
             part(b"span");
             part(&span.encode_to_vec());
         }
         Body::Log(log) => {
             let mut log = log.clone();
             sorted(&mut log.attributes);
+            let _ = log.body.take_if(holds_nothing);
             part(b"log");
             part(&log.encode_to_vec());
         }
@@ -264,3 +291,6 @@ fn hash(body: &Body, seed: &Seed) -> RecordHash {
     }
     RecordHash(*hasher.finalize().as_bytes())
 }
+
+#[cfg(test)]
+mod tests;
