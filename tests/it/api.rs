@@ -8,21 +8,15 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, output};
+use crate::harness::{Server, new_key};
 
 /// Scenario: an auditor's key asks for the list and the rows of runs, one of which ended with what its tool answered.
 /// Guarantee: it is told that the run failed, and not the tool's words; content is refused. A developer reads both.
 #[test]
 fn an_auditor_reads_what_a_tool_answered() {
     let data = tempfile::tempdir().unwrap();
-    let keys = ["auditor", "developer"].map(|role| {
-        let printed = output(&["keys", "new", "--name", role, "--tenant", "acme", "--role", role]);
-        let text = String::from_utf8(printed.stdout).unwrap();
-        let (head, entry) = text.split_once("\n\n").unwrap();
-        let entry = entry.split_once('\n').unwrap().1;
-        (head.strip_prefix("key: ").unwrap().to_owned(), serde_json::from_str::<Value>(entry).unwrap())
-    });
-    let entries = keys.each_ref().map(|(_, entry)| entry["access"]["keys"][0].clone());
+    let keys = ["auditor", "developer"].map(|role| new_key("acme", role));
+    let entries = keys.each_ref().map(|(_, entry)| entry.clone());
     let config = data.path().join("spanreel.yaml");
     std::fs::write(&config, json!({"access": {"keys": entries}, "store": {"settle_after_s": 0}}).to_string())
         .unwrap();

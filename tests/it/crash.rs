@@ -22,13 +22,13 @@ fn a_kill_loses_doubles_or_invents_a_span() {
     std::fs::write(&settings, "store: {flush_age_max_s: 3, settle_after_s: 1}\n").unwrap();
     let start = || Server::start_with(data.path(), &["--config", settings.to_str().unwrap()]);
     let mut server = start();
-    let load = Load::start(server.otlp_http());
+    let load = Load::start(vec![server.otlp_http()]);
     let mut random = Random(0x5eed);
     for _ in 0..rounds {
         std::thread::sleep(Duration::from_millis(300 + random.below(1500)));
         server.kill();
         server = start();
-        load.send_to(server.otlp_http());
+        load.send_to(vec![server.otlp_http()]);
     }
     let ledger = load.stop();
     let lost = ledger.lost_by_api(&server);

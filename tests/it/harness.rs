@@ -57,16 +57,63 @@ pub(crate) fn readers(tenant: &Path) -> Option<Value> {
 /// a failure.
 pub(crate) fn skipped(why: &str) {
     assert!(std::env::var_os("SPANREEL_ALL_TESTS").is_none(), "not run: {why}");
+    left_out(why);
+}
+
+/// The same for what cannot run where the tests run, and is known not to.
+pub(crate) fn left_out(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 /// What foreign engines need.
 pub(crate) const NO_READERS: &str = "no foreign readers (pip install -r tests/requirements.txt into .venv)";
 
+/// A child process; killed when dropped.
+pub(crate) struct Process(Child);
+
+impl Process {
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    /// Asks a URL until it answers with success; fails when the process ends or takes too long.
+    pub(crate) fn wait_until_ready(&mut self, url: &str) {
+        let begun = Instant::now();
+        while !ureq::get(url).call().is_ok_and(|r| r.status().is_success()) {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                panic!("the process ended at once: {status}");
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "{url} is not ready after 30 s");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        let _ = self.0.wait().unwrap();
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.0.wait().unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A running server; killed when dropped.
 pub(crate) struct Server {
-    child: Child,
+    process: Process,
     ports: [u16; 3],
+    key: Option<String>,
 }
 
 impl Server {
@@ -84,25 +131,23 @@ impl Server {
     pub(crate) fn start_on(data: &Path, ports: [u16; 3], arguments: &[&str]) -> Self {
         let [grpc, http, api] = ports;
         let listen = |port: u16| format!("127.0.0.1:{port}");
-        let child = spanreel(&["serve", "--data"])
-            .arg(data)
-            .args(["--listen-otlp-grpc", &listen(grpc), "--listen-otlp-http", &listen(http)])
-            .args(["--listen-api", &listen(api)])
-            .args(arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        let mut server = Self { child, ports };
-        let begun = Instant::now();
-        while !ureq::get(&format!("{}/readyz", server.api())).call().is_ok_and(|r| r.status().is_success()) {
-            if let Some(status) = server.child.try_wait().unwrap() {
-                panic!("the server ended at once: {status}");
-            }
-            assert!(begun.elapsed() < Duration::from_secs(30), "the server is not ready after 30 s");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        server
+        let mut process = Process::spawn(
+            spanreel(&["serve", "--data"])
+                .arg(data)
+                .args(["--listen-otlp-grpc", &listen(grpc), "--listen-otlp-http", &listen(http)])
+                .args(["--listen-api", &listen(api)])
+                .args(arguments)
+                .stdout(Stdio::null())
+                .stderr(Stdio::inherit()),
+        );
+        process.wait_until_ready(&format!("http://{}/readyz", listen(api)));
+        Self { process, ports, key: None }
+    }
+
+    /// From now on the API is asked with this key.
+    pub(crate) fn with_key(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
+        self
     }
 
     /// Those of OTLP over gRPC and HTTP, and of the API.
@@ -124,30 +169,38 @@ impl Server {
 
     /// The lines of an NDJSON answer.
     pub(crate) fn get_lines(&self, path: &str) -> Vec<Value> {
-        let mut answer = ureq::get(&format!("{}{path}", self.api())).call().unwrap();
+        let mut request = ureq::get(&format!("{}{path}", self.api()));
+        if let Some(key) = &self.key {
+            request = request.header("authorization", &format!("Bearer {key}"));
+        }
+        let mut answer = request.call().unwrap();
         let text = answer.body_mut().with_config().limit(u64::MAX).read_to_string().unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// SIGKILL.
     pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        let _ = self.child.wait().unwrap();
+        self.process.kill();
     }
 
     /// SIGTERM, and waits for the end.
     pub(crate) fn terminate(mut self) -> ExitStatus {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        self.child.wait().unwrap()
+        self.process.terminate()
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A new key of a tenant, and its entry for `access.keys`.
+pub(crate) fn new_key(tenant: &str, role: &str) -> (String, Value) {
+    let printed = output(&["keys", "new", "--name", role, "--tenant", tenant, "--role", role]);
+    let text = String::from_utf8(printed.stdout).unwrap();
+    let (head, entry) = text.split_once("\n\n").unwrap();
+    let entry: Value = serde_json::from_str(entry.split_once('\n').unwrap().1).unwrap();
+    (head.strip_prefix("key: ").unwrap().to_owned(), entry["access"]["keys"][0].clone())
+}
+
+/// How often a server is restarted under those who send to it.
+pub(crate) fn restarts() -> u32 {
+    std::env::var("SPANREEL_RESTARTS").ok().and_then(|n| n.parse().ok()).unwrap_or(3)
 }
 
 /// Waits until something holds; fails after 20 s.
@@ -159,8 +212,8 @@ pub(crate) fn wait_for(mut holds: impl FnMut() -> bool, otherwise: &str) {
     }
 }
 
-/// Three free loopback ports, held together so that they differ.
-fn free_ports() -> [u16; 3] {
-    let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+/// Free loopback ports, held together so that they differ.
+pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
+    let held = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     held.map(|l| l.local_addr().unwrap().port())
 }

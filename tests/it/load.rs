@@ -42,14 +42,22 @@ pub(crate) struct Load {
 #[derive(Default)]
 struct Shared {
     ledger: Mutex<Ledger>,
-    endpoint: Mutex<String>,
+    endpoints: Mutex<Vec<String>>,
     stop: AtomicBool,
     acks: AtomicU64,
 }
 
+impl Shared {
+    fn url(&self, client: u64) -> String {
+        let endpoints = self.endpoints.lock().unwrap();
+        format!("{}/v1/traces", endpoints[client as usize % endpoints.len()])
+    }
+}
+
 impl Load {
-    pub(crate) fn start(endpoint: String) -> Self {
-        let shared = Arc::new(Shared { endpoint: Mutex::new(endpoint), ..Shared::default() });
+    /// The clients send to these in turn.
+    pub(crate) fn start(endpoints: Vec<String>) -> Self {
+        let shared = Arc::new(Shared { endpoints: Mutex::new(endpoints), ..Shared::default() });
         let clients = (0..CLIENTS)
             .map(|client| {
                 let shared = shared.clone();
@@ -60,8 +68,8 @@ impl Load {
     }
 
     /// From now on the clients send there.
-    pub(crate) fn send_to(&self, endpoint: String) {
-        *self.shared.endpoint.lock().unwrap() = endpoint;
+    pub(crate) fn send_to(&self, endpoints: Vec<String>) {
+        *self.shared.endpoints.lock().unwrap() = endpoints;
     }
 
     /// Waits for one more acknowledgement, and ends the clients.
@@ -134,7 +142,7 @@ fn send_until_stopped(client: u64, shared: &Shared) {
             shared.ledger.lock().unwrap().sent.extend(ids.iter().cloned());
             let body = request(chunk).encode_to_vec();
             loop {
-                let url = format!("{}/v1/traces", shared.endpoint.lock().unwrap());
+                let url = shared.url(client);
                 let answer = agent.post(&url).content_type("application/x-protobuf").send(&body[..]);
                 if answer.is_ok() {
                     shared.ledger.lock().unwrap().acknowledged.extend(ids);

@@ -14,6 +14,7 @@
 mod api;
 mod captures;
 mod cli;
+mod collector;
 mod crash;
 mod golden;
 mod harness;

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::harness::{Server, skipped};
+use crate::harness::{Server, restarts, skipped};
 
 /// Between two restarts.
 const UP: Duration = Duration::from_millis(1_500);
@@ -57,7 +57,7 @@ fn root() -> PathBuf {
 }
 
 fn survives_restarts(mut sender: Command, services: &[&str]) {
-    let restarts: u32 = std::env::var("SPANREEL_RESTARTS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    let restarts = restarts();
     let data = tempfile::tempdir().unwrap();
     let mut server = Server::start(data.path());
     let seconds = (UP * (restarts + 1)).as_secs_f64();
