@@ -8,6 +8,9 @@ use crate::otlp::Signal;
 /// The most that one file may hold when it is opened up, in bytes.
 const OPENED_BYTES_MAX: u64 = 8 << 30;
 
+/// What a zstd frame starts with.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
 /// One export request in a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Request<'a> {
@@ -23,14 +26,47 @@ pub(super) fn open(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     let mut read = |reader: &mut dyn Read| reader.take(OPENED_BYTES_MAX + 1).read_to_end(&mut opened);
     let result = match bytes.as_slice() {
         [0x1f, 0x8b, ..] => read(&mut flate2::read::MultiGzDecoder::new(&*bytes)),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+        magic if magic.starts_with(&ZSTD) => {
             zstd::Decoder::new(&*bytes).and_then(|mut decoder| read(&mut decoder))
         }
-        _ => return Ok(bytes),
+        _ => return if one_by_one(&bytes) { open_each(&bytes) } else { Ok(bytes) },
     };
     let _ = result.map_err(|error| format!("cannot be decompressed, it may be cut short: {error}"))?;
+    within(opened)
+}
+
+fn within(opened: Vec<u8>) -> Result<Vec<u8>, String> {
     if opened.len() as u64 > OPENED_BYTES_MAX {
         return Err(format!("holds more than {} GiB when decompressed; split it", OPENED_BYTES_MAX >> 30));
+    }
+    Ok(opened)
+}
+
+/// How the collector's file exporter compresses: each request by itself, behind its length (u32 big endian).
+fn one_by_one(bytes: &[u8]) -> bool {
+    u32_be(bytes).is_some_and(|(_, rest)| rest.starts_with(&ZSTD))
+}
+
+/// The same requests as the exporter writes them without compression: a line each, or behind their lengths.
+fn open_each(mut bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let cut = || "is cut short: a length says more than there is".to_owned();
+    let mut opened = Vec::new();
+    while !bytes.is_empty() {
+        let (length, rest) = u32_be(bytes).ok_or_else(cut)?;
+        let (frame, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
+        bytes = rest;
+        let mut request = Vec::new();
+        let most = OPENED_BYTES_MAX + 1 - opened.len() as u64;
+        let read = zstd::Decoder::new(frame).and_then(|decoder| decoder.take(most).read_to_end(&mut request));
+        let _ = read.map_err(|error| format!("cannot be decompressed: {error}"))?;
+        if request.starts_with(b"{") {
+            request.push(b'\n');
+        } else {
+            let length = u32::try_from(request.len()).map_err(|_| "holds a request of more than 4 GiB")?;
+            opened.extend(length.to_be_bytes());
+        }
+        opened.append(&mut request);
+        opened = within(opened)?;
     }
     Ok(opened)
 }

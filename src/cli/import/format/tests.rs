@@ -81,3 +81,23 @@ fn lines_of_json_are_read_as_one_object() {
     let one = b"{\n  \"resourceSpans\": []\n}";
     assert_eq!(requests(one).unwrap(), [Request::Json(one)]);
 }
+
+/// Scenario: files of the collector's file exporter with `compression: zstd`, in JSON and in protobuf: each request is
+/// compressed by itself, behind its length. A file that was cut, and one that opens into too much.
+/// Guarantee: every request is found; the others are refused.
+#[test]
+fn requests_that_are_compressed_one_by_one_are_refused() {
+    let framed = |requests: &[&[u8]]| -> Vec<u8> {
+        let frames = requests.iter().map(|r| zstd::encode_all(*r, 1).unwrap());
+        frames.flat_map(|f| [&u32::try_from(f.len()).unwrap().to_be_bytes()[..], &f].concat()).collect()
+    };
+    let (one, two) = (traces(), capture("py-agent-framework/006.logs.pb"));
+    let opened = open(framed(&[&one, &two])).unwrap();
+    assert_eq!(signals(&opened), [Signal::Traces, Signal::Logs]);
+    let (first, second) = (br#"{"resourceSpans":[]}"#, br#"{"resourceLogs":[]}"#);
+    let opened = open(framed(&[first, second])).unwrap();
+    assert_eq!(requests(&opened).unwrap(), [Request::Json(first), Request::Json(second)]);
+    let mut cut = framed(&[first, second]);
+    let _ = cut.pop();
+    assert!(open(cut).and_then(|bytes| Ok(requests(&bytes)?.len())).is_err());
+}
