@@ -13,7 +13,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    harness::{Process, Server, captures, free_ports, json, left_out, new_key, output, restarts, skipped},
+    harness::{Process, Server, built_by_go, captures, free_ports, json, new_key, output, restarts},
     load::Load,
 };
 
@@ -151,16 +151,8 @@ fn requests(capture: &Path) -> Vec<(String, bool, Vec<u8>)> {
 /// The collector that the tests run, when it was built.
 fn program() -> Option<PathBuf> {
     let program = root().join("tests/collector/collector");
-    if program.exists() {
-        return Some(program);
-    }
     let why = "no collector (go build -o collector . in tests/collector)";
-    if std::env::var_os("SPANREEL_WITHOUT_COLLECTOR").is_some() {
-        left_out(why)
-    } else {
-        skipped(why)
-    }
-    None
+    built_by_go(&program, why).then_some(program)
 }
 
 fn root() -> PathBuf {

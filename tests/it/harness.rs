@@ -60,9 +60,20 @@ pub(crate) fn skipped(why: &str) {
     left_out(why);
 }
 
-/// The same for what cannot run where the tests run, and is known not to.
-pub(crate) fn left_out(why: &str) {
+fn left_out(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
+
+/// Whether a program of the tests that is written in Go is there. `SPANREEL_WITHOUT_GO` says that the machine has no Go
+/// that could build it, and that this is known.
+pub(crate) fn built_by_go(program: &Path, why: &str) -> bool {
+    let built = program.exists();
+    match std::env::var_os("SPANREEL_WITHOUT_GO") {
+        _ if built => {}
+        Some(_) => left_out(why),
+        None => skipped(why),
+    }
+    built
 }
 
 /// What foreign engines need.

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::harness::{Server, restarts, skipped};
+use crate::harness::{Server, built_by_go, restarts, skipped};
 
 /// Between two restarts.
 const UP: Duration = Duration::from_millis(1_500);
@@ -50,6 +50,17 @@ fn a_restart_loses_what_the_javascript_sdk_sent() {
     let mut sender = Command::new("node");
     let _ = sender.arg(folder.join("send.mjs"));
     survives_restarts(sender, &["js-http-json", "js-http-json-gzip", "js-http-proto", "js-grpc"]);
+}
+
+/// Scenario: the exporters of the Go SDK send over HTTP and gRPC, plain and gzip, while the server is restarted.
+/// Guarantee: as above.
+#[test]
+fn a_restart_loses_what_the_go_sdk_sent() {
+    let sender = root().join("tests/senders/go/send");
+    let why = "no OpenTelemetry SDK for Go (go build -o send . in tests/senders/go)";
+    if built_by_go(&sender, why) {
+        survives_restarts(Command::new(sender), &["go-http", "go-http-gzip", "go-grpc", "go-grpc-gzip"]);
+    }
 }
 
 fn root() -> PathBuf {
