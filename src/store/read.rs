@@ -28,6 +28,9 @@ const OPENED_AGE_MAX: Duration = Duration::from_secs(10);
 /// How long a reader waits for what was acknowledged before it asked.
 const CATCH_UP_MAX: Duration = Duration::from_secs(2);
 
+/// What was found, and the records that it comes from.
+pub(crate) type FoundFrom = (Found, Vec<Arc<Record>>);
+
 /// A run, or where it is now.
 #[derive(Clone, Debug)]
 pub enum Found {
@@ -122,11 +125,7 @@ impl Store {
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub fn run_records(
-        &self,
-        tenant: &TenantId,
-        id: &str,
-    ) -> Result<Option<(Found, Vec<Arc<Record>>)>, Error> {
+    pub fn run_records(&self, tenant: &TenantId, id: &str) -> Result<Option<FoundFrom>, Error> {
         let Some((mut records, runs)) = self.runs_with(tenant, id)? else { return Ok(None) };
         let run = runs.iter().find(|r| r.run_id == id || r.aliases.iter().any(|a| a == id));
         let Some(run) = run else {
