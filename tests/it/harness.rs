@@ -5,6 +5,7 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -223,8 +224,18 @@ pub(crate) fn wait_for(mut holds: impl FnMut() -> bool, otherwise: &str) {
     }
 }
 
-/// Free loopback ports, held together so that they differ.
+/// Free loopback ports, each given out once. They lie below those that the system gives to clients, so that nobody takes
+/// one while a process is restarted on it.
 pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
-    let held = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    held.map(|l| l.local_addr().unwrap().port())
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let next =
+        || std::process::id().wrapping_mul(97).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % 12_000;
+    [(); N].map(|()| {
+        loop {
+            let port = 20_000 + next() as u16;
+            if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+                return port;
+            }
+        }
+    })
 }
