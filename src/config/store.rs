@@ -18,6 +18,12 @@ pub struct Settings {
     pub idle_after_s: u64,
     /// Replaced data files stay this long for readers that still use them.
     pub file_keep_s: u64,
+    /// A data file of fewer bytes is small.
+    pub small_file_bytes: u64,
+    /// So many small files of a table are joined into one.
+    pub small_files_max: usize,
+    /// How long a stop may go on to derive runs after all records are in the tables; the next start derives the rest.
+    pub stop_timeout_s: u64,
 }
 
 impl Default for Settings {
@@ -29,6 +35,9 @@ impl Default for Settings {
             settle_after_s: 5,
             idle_after_s: 300,
             file_keep_s: 3600,
+            small_file_bytes: 1 << 20,
+            small_files_max: 16,
+            stop_timeout_s: 10,
         }
     }
 }

@@ -195,7 +195,7 @@ impl Inner {
     }
 
     /// Writes the file that says which versions of the five tables are one revision.
-    fn snapshot(&self, tenant: &Tenant, version: u64) -> Result<(), Error> {
+    pub(super) fn snapshot(&self, tenant: &Tenant, version: u64) -> Result<(), Error> {
         let versions: BTreeMap<&str, u64> = {
             let view = tenant.view.lock();
             view.tables

@@ -21,6 +21,7 @@
 //! *Committed* means: the commit's file is linked and synced, and so is every data file that it names.
 
 pub mod delta;
+mod compact;
 mod derive;
 pub mod folder;
 mod links;
@@ -265,7 +266,7 @@ impl Store {
             }
         }
         match self.inner.mode {
-            Mode::ReadWrite => self.inner.write_tables(true, false),
+            Mode::ReadWrite => self.inner.write_before_end(),
             Mode::ReadOnly => Ok(()),
         }
     }

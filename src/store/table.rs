@@ -102,7 +102,9 @@ impl TenantTable {
         let mut added = BTreeSet::new();
         for next in version + 1..=self.version() {
             for action in self.log.entry(next)?.unwrap_or_default() {
-                if let Action::Add(add) = action {
+                if let Action::Add(add) = action
+                    && add.data_change
+                {
                     let _ = added.insert(add.path);
                 }
             }
@@ -183,8 +185,9 @@ impl TenantTable {
         let txn = |(app_id, version): &(String, i64)| Txn { app_id: app_id.clone(), version: *version };
         let once = txns.first().map(txn);
         let mut actions: Vec<Action> = txns.iter().skip(1).map(|t| Action::Txn(txn(t))).collect();
+        let data_change = add.as_ref().is_none_or(|(add, _)| add.data_change);
         actions.extend(removed.iter().map(|path| {
-            Action::Remove(Remove { path: path.clone(), deletion_timestamp: Some(now_ms), data_change: true })
+            Action::Remove(Remove { path: path.clone(), deletion_timestamp: Some(now_ms), data_change })
         }));
         actions.extend(add.iter().map(|(add, _)| Action::Add(add.clone())));
         let outcome =
@@ -280,6 +283,11 @@ impl TenantTable {
         let _ = put.map_err(|source| Error::Io { path: name, source })?;
         Ok(self.log.advance(Arc::make_mut(&mut self.state))?)
     }
+}
+
+/// A file that holds rows which other files of the table held before.
+pub(super) fn same_rows(file: Add) -> Add {
+    Add { data_change: false, ..file }
 }
 
 /// The key column's value of a row.

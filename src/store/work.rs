@@ -221,6 +221,21 @@ impl Inner {
         self.tenants.read().values().cloned().collect()
     }
 
+    /// Writes everything to `spans`, then derives runs as long as there is time.
+    pub(super) fn write_before_end(&self) -> Result<(), Error> {
+        let until = self.clock.monotonic() + Duration::from_secs(self.settings.stop_timeout_s);
+        let tenants = self.all_tenants();
+        let flushed = tenants.iter().map(|tenant| self.flush(tenant)).fold(Ok(()), Result::and);
+        for tenant in tenants {
+            if self.clock.monotonic() > until {
+                tracing::info!("the time to stop is over; the next start derives the other runs");
+                break;
+            }
+            self.derive(&tenant, self.now())?;
+        }
+        flushed
+    }
+
     /// Flushes tenants that are due (or all, when `now`), derives what changed or has settled, releases the log.
     ///
     /// With `settle`, every trace counts as settled.
@@ -251,7 +266,8 @@ impl Inner {
             let _ = view.listed.take_if(|listed| listed.until <= now);
             let _ = view.opened.take_if(|opened| opened.until <= now);
         }
-        self.derive(tenant, at)
+        self.derive(tenant, at)?;
+        self.compact(tenant)
     }
 
     fn is_due(&self, tenant: &Tenant) -> bool {

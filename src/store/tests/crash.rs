@@ -13,7 +13,9 @@ fn requests() -> [Vec<Span>; 2] {
 }
 
 fn open_on(objects: Objects, path: &Path) -> Result<Arc<Store>, Error> {
-    let (wal, settings) = (Default::default(), Default::default());
+    // Few enough that files are joined as well.
+    let settings = config::store::Settings { small_files_max: 2, ..Default::default() };
+    let wal = Default::default();
     Store::open_on(objects, path, settings, wal, clock(), Arc::default(), Mode::ReadWrite)
 }
 
@@ -24,7 +26,7 @@ fn objects(path: &Path) -> Objects {
 /// A folder whose first request is in the tables and whose second is in the log.
 fn prepared() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), &clock()).unwrap();
+    let store = open_on(objects(dir.path()), dir.path()).unwrap();
     let [first, second] = requests();
     send(&store, &first);
     store.settle_and_flush().unwrap();
@@ -87,7 +89,7 @@ fn all_tables(path: &Path) -> [Vec<(String, String)>; 5] {
 /// What the tables hold when nothing goes wrong.
 fn calm() -> [Vec<(String, String)>; 5] {
     let dir = prepared();
-    let store = open(dir.path(), &clock()).unwrap();
+    let store = open_on(objects(dir.path()), dir.path()).unwrap();
     store.settle_and_flush().unwrap();
     crash(&store);
     let calm = all_tables(dir.path());
@@ -118,7 +120,7 @@ fn census(store: &Store, path: &Path, calm: &[Vec<(String, String)>; 5], what: &
 
 /// Everything is sent again and settled; then counted.
 fn settled(path: &Path, calm: &[Vec<(String, String)>; 5], what: &str) {
-    let store = open(path, &clock()).unwrap();
+    let store = open_on(objects(path), path).unwrap();
     assert_eq!(hashes(&store).len(), 7, "{what}: readable at once, each record once");
     requests().iter().for_each(|request| send(&store, request));
     store.settle_and_flush().unwrap();
@@ -129,7 +131,7 @@ fn settled(path: &Path, calm: &[Vec<(String, String)>; 5], what: &str) {
 /// The machine stops at the change to the disk after `changes`, of a process that recovers and writes its tables.
 /// True when it got to the end.
 fn stopped_after(changes: u64, path: &Path) -> bool {
-    let objects = objects(path);
+    let objects = self::objects(path);
     objects.inject(move |n| if n > changes { Fault::Refused } else { Fault::None });
     match open_on(objects, path) {
         Ok(store) => {
@@ -197,7 +199,7 @@ fn an_answer_that_is_lost_doubles_a_commit() {
     for lost in 1.. {
         let dir = tempfile::tempdir().unwrap();
         copy(before.path(), dir.path());
-        let objects = objects(dir.path());
+        let objects = self::objects(dir.path());
         objects.inject(move |n| if n == lost { Fault::AnswerLost } else { Fault::None });
         // An opening that fails is tried again, as a supervisor does.
         let store =
@@ -220,7 +222,7 @@ fn an_answer_that_is_lost_doubles_a_commit() {
 #[test]
 fn a_disk_that_fails_now_and_then_loses_or_doubles_a_row() {
     let (dir, still) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let objects = objects(dir.path());
+    let objects = self::objects(dir.path());
     let mut state = 7_u64;
     objects.inject(move |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -231,7 +233,7 @@ fn a_disk_that_fails_now_and_then_loses_or_doubles_a_row() {
         }
     });
     let store = (0..50).find_map(|_| open_on(objects.clone(), dir.path()).ok()).unwrap();
-    let calm = open(still.path(), &clock()).unwrap();
+    let calm = open_on(self::objects(still.path()), still.path()).unwrap();
     let mut failures = 0;
     for t in 1..=20 {
         for s in 1..=4 {
@@ -259,7 +261,7 @@ fn a_disk_that_fails_now_and_then_loses_or_doubles_a_row() {
 #[test]
 fn tables_that_cannot_be_written_lose_what_was_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
-    let objects = objects(dir.path());
+    let objects = self::objects(dir.path());
     let wal = config::wal::Settings { disk_bytes_max: 400_000, segment_bytes: 50_000, ..Default::default() };
     let (settings, clock) = (Default::default(), clock());
     let open = |objects| {

@@ -1,0 +1,87 @@
+//! Small data files become larger ones, so that a tenant that trickles does not get ever more of them.
+//!
+//! Rows stay as they are, and so does what a reader of any kept version finds: replaced files go by `vacuum`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::{
+    Error, Inner,
+    rows::spans::row_id,
+    schema::Table,
+    table::{self, TenantTable, key_of},
+    tenant::Tenant,
+};
+
+impl Inner {
+    /// Joins the small files of the tenant's tables where they are many. Afterwards a table has fewer than
+    /// `store.small_files_max` of them.
+    pub(super) fn compact(&self, tenant: &Tenant) -> Result<(), Error> {
+        let _work = tenant.work.lock();
+        let tables = {
+            let view = tenant.view.lock();
+            // Traces whose runs are not derived are found, after a crash, by the files that brought them.
+            if !view.hot.pending.is_empty() {
+                return Ok(());
+            }
+            view.tables.clone()
+        };
+        let mut changed = false;
+        for table in tables.all() {
+            let small = self.small_files(table);
+            if small.len() >= self.settings.small_files_max.max(2) {
+                self.join(tenant, table, &small)?;
+                changed = true;
+            }
+        }
+        drop(tables);
+        if !changed {
+            return Ok(());
+        }
+        // The new versions are a revision of their own, which gets its number from `spans`.
+        let version = {
+            let mut view = tenant.view.lock();
+            let id = row_id(&tenant.id, "compact", &[&view.tables.spans.version().to_string()]);
+            let _ = view.tables.spans.commit(&id, &[], None, &BTreeSet::new(), self.now().unix_ms())?;
+            view.tables.spans.version()
+        };
+        self.snapshot(tenant, version)
+    }
+
+    fn small_files(&self, table: &TenantTable) -> BTreeSet<String> {
+        let limit = i64::try_from(self.settings.small_file_bytes).unwrap_or(i64::MAX);
+        let small = table.state.files.values().filter(|file| file.size < limit);
+        small.map(|file| file.path.clone()).collect()
+    }
+
+    /// Writes the rows of `files` into one that replaces them.
+    fn join(&self, tenant: &Tenant, table: &TenantTable, files: &BTreeSet<String>) -> Result<(), Error> {
+        let mut rows: BTreeMap<(String, i64, String), Vec<Map<String, Value>>> = BTreeMap::new();
+        for path in files {
+            for row in table.read::<Map<String, Value>>(path, None)? {
+                rows.entry(place(&row, table.table)).or_default().push(row);
+            }
+        }
+        let keys = rows.keys().map(|(key, ..)| key.clone()).collect();
+        let names: Vec<&str> = files.iter().map(String::as_str).collect();
+        let commit_id = row_id(&tenant.id, table.table.name(), &[&["compact"][..], &names].concat());
+        let now_ms = self.now().unix_ms();
+        let add = table.write(rows.into_values().flatten().map(Ok), &commit_id, now_ms)?;
+        let add = add.map(|file| (table::same_rows(file), keys));
+        let mut view = tenant.view.lock();
+        view.listed = None;
+        let _ = view.tables.get_mut(table.table).commit(&commit_id, &[], add, files, now_ms)?;
+        let _ = self.metrics.commits.inc();
+        view.changed();
+        Ok(())
+    }
+}
+
+/// Where a row stands in a file of its table: by key, then by time or index.
+fn place(row: &Map<String, Value>, table: Table) -> (String, i64, String) {
+    let number = |name: &str| row.get(name).and_then(Value::as_i64);
+    let order = ["start_time_unix_nano", "step_index", "message_index"].into_iter().find_map(number);
+    let id = row.get("span_id").and_then(Value::as_str).unwrap_or_default();
+    (key_of(row, table).to_owned(), order.unwrap_or_default(), id.to_owned())
+}
