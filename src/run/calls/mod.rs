@@ -47,11 +47,67 @@ struct Asked {
     answer: Option<(usize, Option<Value>)>,
 }
 
+/// Where an answer stands; the messages are those of the inputs, which repeat them.
+#[derive(Debug)]
+struct Answer {
+    message: Arc<Message>,
+    part: usize,
+}
+
+impl Answer {
+    fn response(&self) -> Option<Value> {
+        match self.message.parts.get(self.part) {
+            Some(Part::ToolCallResponse { response, .. }) => response.clone(),
+            _ => None,
+        }
+    }
+}
+
+/// Calls of one input that are not answered yet, in order: an answer without an id answers the first.
+#[derive(Default)]
+struct Waiting<'a> {
+    calls: Vec<Option<Call<'a>>>,
+    first: usize,
+    by_id: HashMap<&'a str, VecDeque<usize>>,
+}
+
+/// Name and arguments.
+type Call<'a> = (&'a str, Option<&'a Value>);
+
+impl<'a> Waiting<'a> {
+    fn push(&mut self, id: Option<&'a str>, call: Call<'a>) {
+        if let Some(id) = id {
+            self.by_id.entry(id).or_default().push_back(self.calls.len());
+        }
+        self.calls.push(Some(call));
+    }
+
+    fn answered(&mut self, id: &str) {
+        let Some(places) = self.by_id.get_mut(id) else { return };
+        while let Some(place) = places.pop_front() {
+            if self.calls.get_mut(place).and_then(Option::take).is_some() {
+                return;
+            }
+        }
+    }
+
+    /// The first; it waits no longer.
+    fn first(&mut self) -> Option<Call<'a>> {
+        while let Some(call) = self.calls.get_mut(self.first) {
+            self.first += 1;
+            if call.is_some() {
+                return call.take();
+            }
+        }
+        None
+    }
+}
+
 /// Answers as the inputs of model calls show them.
 #[derive(Debug, Default)]
 struct Shown {
     /// By call id: model calls in time order with what they show.
-    by_id: HashMap<String, Vec<(usize, Option<Value>)>>,
+    by_id: HashMap<String, Vec<(usize, Answer)>>,
     /// By name and arguments, for calls without an id: each model call with its answers in order.
     by_call: HashMap<CallKey, Vec<Answers>>,
     /// Ids of calls that stand in some input, so were asked for by someone.
@@ -105,6 +161,13 @@ fn parts(messages: &[Arc<Message>]) -> impl Iterator<Item = &Part> {
     messages.iter().flat_map(|message| &message.parts)
 }
 
+/// The parts with where they stand.
+fn placed(messages: &[Arc<Message>]) -> impl Iterator<Item = (&Arc<Message>, usize, &Part)> {
+    messages
+        .iter()
+        .flat_map(|message| message.parts.iter().enumerate().map(move |(at, part)| (message, at, part)))
+}
+
 fn call_key(name: &str, arguments: Option<&Value>) -> CallKey {
     (name.to_owned(), canonical(arguments.unwrap_or(&Value::Null)))
 }
@@ -113,24 +176,22 @@ fn shown(drafts: &[Draft]) -> Shown {
     let mut shown = Shown::default();
     for model in models(drafts) {
         let Some(draft) = drafts.get(model) else { continue };
-        // Calls of this input that have not been answered yet: an answer without an id answers the first.
-        let mut waiting: VecDeque<(Option<&str>, CallKey)> = VecDeque::new();
+        let mut waiting = Waiting::default();
         let mut here: BTreeMap<CallKey, Vec<Option<Value>>> = BTreeMap::new();
-        for part in parts(&draft.input) {
+        for (message, at, part) in placed(&draft.input) {
             match part {
                 Part::ToolCall { id, name, arguments, .. } => {
                     shown.asked_before.extend(id.clone());
-                    waiting.push_back((id.as_deref(), call_key(name, arguments.as_ref())));
+                    waiting.push(id.as_deref(), (name, arguments.as_ref()));
                 }
-                Part::ToolCallResponse { id: Some(id), response, .. } => {
-                    shown.by_id.entry(id.clone()).or_default().push((model, response.clone()));
-                    if let Some(at) = waiting.iter().position(|(waits, _)| *waits == Some(id)) {
-                        let _ = waiting.remove(at);
-                    }
+                Part::ToolCallResponse { id: Some(id), .. } => {
+                    let answer = Answer { message: Arc::clone(message), part: at };
+                    shown.by_id.entry(id.clone()).or_default().push((model, answer));
+                    waiting.answered(id);
                 }
                 Part::ToolCallResponse { id: None, response, .. } => {
-                    if let Some((_, key)) = waiting.pop_front() {
-                        here.entry(key).or_default().push(response.clone());
+                    if let Some((name, arguments)) = waiting.first() {
+                        here.entry(call_key(name, arguments)).or_default().push(response.clone());
                     }
                 }
                 _ => {}
@@ -192,7 +253,8 @@ fn find_answers(drafts: &[Draft], asked: &mut [Asked], shown: &Shown) {
         let key = call_key(&call.name, call.arguments.as_ref());
         let nth = times_asked.entry(key.clone()).and_modify(|n| *n += 1).or_insert(0);
         let by_id = call.id.as_ref().and_then(|id| shown.by_id.get(id));
-        let by_id = by_id.and_then(|shown| shown.iter().find(|(shows, _)| after(call.by, *shows))).cloned();
+        let by_id = by_id.and_then(|shown| shown.iter().find(|(shows, _)| after(call.by, *shows)));
+        let by_id = by_id.map(|(shows, answer)| (*shows, answer.response()));
         let by_call = || {
             let shown = shown.by_call.get(&key)?;
             let later = shown.iter().filter(|(shows, _)| after(call.by, *shows));

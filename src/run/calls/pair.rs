@@ -89,10 +89,11 @@ fn match_in_order(
             let _ = taken.insert(step);
             call.tools.push(step);
             call.sure = sure;
-        }
-        if taken.len().is_multiple_of(LOOK_AHEAD_MAX) {
-            open.retain(|(n, _)| !taken.contains(n));
-            first = 0;
+            // Steps that are taken fill the look-ahead of the calls to come; they go now and then.
+            if taken.len().is_multiple_of(LOOK_AHEAD_MAX) {
+                open.retain(|(n, _)| !taken.contains(n));
+                first = 0;
+            }
         }
     }
 }
