@@ -73,11 +73,13 @@ impl Node {
     pub(super) fn name(&self) -> &str {
         match &self.record.body {
             Body::Span(span) => &span.name,
-            Body::Log(log) if !log.event_name.is_empty() => &log.event_name,
             Body::Log(log) => {
                 let named =
                     log.attributes.iter().find(|a| a.key == "event.name").and_then(|a| a.value.as_ref());
-                [named, log.body.as_ref()].into_iter().flatten().find_map(text).unwrap_or_default()
+                // The attribute first: some producers write the place in their source into the field.
+                let field = Some(log.event_name.as_str()).filter(|name| !name.is_empty());
+                let body = log.body.as_ref().and_then(text);
+                named.and_then(text).or(field).or(body).unwrap_or_default()
             }
             Body::Checkpoint(_) => "",
         }
