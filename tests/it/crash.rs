@@ -36,7 +36,7 @@ fn a_kill_loses_doubles_or_invents_a_span() {
     ledger.check_tables(&data.path().join("tables/default"));
     std::fs::remove_file(&settings).unwrap();
     println!(
-        "crash: {rounds} kills, {} spans acknowledged, {lost} lost, 0 duplicate, 0 invented",
+        "scorecard: 1 kill -9: {rounds} kills, {} spans acknowledged, {lost} lost, 0 double, 0 invented",
         ledger.acknowledged.len()
     );
     assert_eq!(lost, 0);

@@ -117,7 +117,8 @@ fn survives_restarts(mut sender: Command, services: &[&str]) {
         .map(|service| format!("{service} {}", ids(service, "sent").difference(&acknowledged).count()))
         .collect();
     println!(
-        "{restarts} restarts: {} spans sent, {} acknowledged, {lost} lost, {doubled} double, {invented} invented; given up by {}",
+        "scorecard: 29 interop, {}: {restarts} restarts, {} spans sent, {} acknowledged, {lost} lost, {doubled} double, {invented} invented; given up by {}",
+        services.first().map_or("", |s| s.split('-').next().unwrap_or_default()),
         sent.len(),
         acknowledged.len(),
         given_up.join(", ")

@@ -37,6 +37,7 @@ fn a_cut_at_any_byte_loses_a_whole_frame() {
         assert_eq!(found(folder.path()).last().unwrap().1, b"later", "cut at {cut}");
         assert!(!folder.path().join("quarantine").exists(), "a torn tail is no damage");
     }
+    println!("scorecard: 3 cut: at each of {} bytes, 0 whole frames lost", bytes.len() + 1);
 }
 
 /// Scenario: one bit of the log is wrong, be it in the header.
@@ -58,6 +59,7 @@ fn a_flipped_bit_is_given_out_or_takes_its_neighbours_along() {
         let counted = hit.is_some_and(|hit| hit != 19);
         assert_eq!(recovered.quarantined, u64::from(counted), "bit {bit}: the last frame looks torn");
     }
+    println!("scorecard: 4 flipped bits: each of {}, 0 given out, 0 other frames lost", bytes.len() * 8);
 }
 
 /// Scenario: the damaged frame was there at the last opening too.

@@ -38,6 +38,7 @@ fn a_failed_sync_is_followed_by_an_ack() {
         disk.lose_power(Unsynced::Lost);
         assert_eq!(bodies(&open_on(&disk, folder.path()).unwrap().1), acked, "sync {n}");
     }
+    println!("scorecard: 5 failed sync: each of the first 50, 0 acknowledged after it, 0 lost");
 }
 
 /// Scenario: one sync fails, and the system calls all later ones good (as Linux does).
@@ -90,6 +91,7 @@ fn a_single_fault_loses_what_was_acknowledged() {
         assert!(acked.keys().all(|seq| *seq < recovered.next_seq));
         if !happened {
             assert!(n > 60, "the faults were hardly used: {n}");
+            println!("scorecard: 6 single faults: each of {} operations, then power loss; 0 lost, 0 hangs", n - 1);
             break;
         }
     }
