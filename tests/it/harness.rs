@@ -75,6 +75,11 @@ impl Server {
         Self::start_with(data, &[])
     }
 
+    /// The same with options that are numbers, by their path in the configuration.
+    pub(crate) fn start_set(data: &Path, settings: &[(&str, u64)]) -> Self {
+        Self::spawn(data, free_ports(), &[], settings)
+    }
+
     /// The same with further arguments of `serve`.
     pub(crate) fn start_with(data: &Path, arguments: &[&str]) -> Self {
         Self::start_on(data, free_ports(), arguments)
@@ -82,6 +87,11 @@ impl Server {
 
     /// The same on the ports of one that ended.
     pub(crate) fn start_on(data: &Path, ports: [u16; 3], arguments: &[&str]) -> Self {
+        Self::spawn(data, ports, arguments, &[])
+    }
+
+    fn spawn(data: &Path, ports: [u16; 3], arguments: &[&str], settings: &[(&str, u64)]) -> Self {
+        let variable = |path: &str| format!("SPANREEL_{}", path.replace('.', "_").to_uppercase());
         let [grpc, http, api] = ports;
         let listen = |port: u16| format!("127.0.0.1:{port}");
         let child = spanreel(&["serve", "--data"])
@@ -89,6 +99,7 @@ impl Server {
             .args(["--listen-otlp-grpc", &listen(grpc), "--listen-otlp-http", &listen(http)])
             .args(["--listen-api", &listen(api)])
             .args(arguments)
+            .envs(settings.iter().map(|(path, value)| (variable(path), value.to_string())))
             .stdout(Stdio::null())
             .stderr(Stdio::inherit())
             .spawn()

@@ -17,6 +17,7 @@ mod cli;
 mod crash;
 mod golden;
 mod harness;
+mod load;
 mod senders;
 mod tables;
 mod tidy;
