@@ -78,7 +78,9 @@ impl Writer {
         if self.shared.poisoned.load(Ordering::Acquire) {
             return refuse(group, || Error::Poisoned);
         }
-        let mut bytes = Vec::new();
+        // A group may be one large frame: it is copied once, into what it needs.
+        let charged = group.iter().map(|r| charge(r.frame.bytes.len())).sum();
+        let mut bytes = Vec::with_capacity(charged);
         for (request, seq) in group.iter_mut().zip(self.next_seq..) {
             request.frame.seq = seq;
             frame::encode(&request.frame, self.current.salt, &mut bytes);
