@@ -16,7 +16,8 @@ pub struct Settings {
     pub events_max: usize,
     /// Memory that requests under way may take; beyond it they are refused with retry advice.
     pub memory_bytes_max: usize,
-    /// Requests under way; beyond it they are refused with retry advice.
+    /// Requests that are worked on; beyond it they are refused with retry advice. Those that are still on the way do
+    /// not count.
     pub requests_max: usize,
     /// Open connections a listener; beyond it the one that is longest without an answer makes room for a new one.
     pub connections_max: usize,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ::http::{
     HeaderMap, HeaderValue, StatusCode,
     header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER},
+    request::Parts,
 };
 use axum::{
     Router,
@@ -14,7 +15,7 @@ use axum::{
     routing::any,
 };
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use opentelemetry_proto::tonic::collector::{
     logs::v1::{ExportLogsPartialSuccess, ExportLogsServiceResponse},
     trace::v1::{ExportTracePartialSuccess, ExportTraceServiceResponse},
@@ -22,7 +23,7 @@ use opentelemetry_proto::tonic::collector::{
 use prost::Message;
 use serde_json::json;
 
-use super::{Error, Format, Outcome, Receiver, Signal, inflate::Encoding};
+use super::{Error, Format, Outcome, Receiver, Signal, admit::Permit, inflate::Encoding};
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
@@ -41,39 +42,51 @@ pub fn router(receiver: Receiver) -> Router {
 }
 
 async fn export(State(receiver): State<Receiver>, signal: Signal, request: Request) -> Response {
-    let format = format_of(request.headers());
-    match take(&receiver, signal, request).await {
+    let (head, mut body) = request.into_parts();
+    let format = format_of(&head.headers);
+    match take(&receiver, signal, &head, &mut body).await {
         Ok(outcome) => success(signal, &outcome, format.unwrap_or(Format::Protobuf)),
         Err(error) => refusal(&error, format.unwrap_or(Format::Protobuf)),
     }
 }
 
-async fn take(receiver: &Receiver, signal: Signal, request: Request) -> Result<Outcome, Error> {
-    if request.method() != ::http::Method::POST {
+async fn take(receiver: &Receiver, signal: Signal, head: &Parts, body: &mut Body) -> Result<Outcome, Error> {
+    if head.method != ::http::Method::POST {
         return Err(Error::Method);
     }
-    let headers = request.headers();
+    let headers = &head.headers;
     let format = format_of(headers)?;
     let encoding = Encoding::parse(text(headers, &CONTENT_ENCODING))?;
     let tenant = receiver.tenant(headers)?;
-    let permit = receiver.admit(headers)?;
+    let mut permit = receiver.admit(headers)?;
     let settings = &receiver.settings;
     let wait = Duration::from_secs(settings.body_timeout_s);
-    let body = collect(request.into_body(), settings.request_bytes_max, wait).await?;
+    let body = collect(body, &mut permit, settings.request_bytes_max, wait).await?;
     receiver.receive(permit, tenant, signal, format, encoding, body).await
 }
 
-/// The whole body, within a size and a time.
-pub(super) async fn collect(body: Body, bytes_max: usize, wait: Duration) -> Result<Bytes, Error> {
-    let whole = tokio::time::timeout(wait, Limited::new(body, bytes_max).collect());
-    match whole.await {
-        Err(_) => Err(Error::Slow),
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(Error::TooLarge { limit: "otlp.request_bytes_max", value: bytes_max })
+/// The whole body, within a size and a time; charged for as it comes.
+pub(super) async fn collect(
+    body: &mut Body,
+    permit: &mut Permit,
+    bytes_max: usize,
+    wait: Duration,
+) -> Result<Bytes, Error> {
+    let gather = async {
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| Error::Invalid("the body broke off".into()))?;
+            let Ok(chunk) = frame.into_data() else { continue };
+            let length = bytes.len().saturating_add(chunk.len());
+            if length > bytes_max {
+                return Err(Error::TooLarge { limit: "otlp.request_bytes_max", value: bytes_max });
+            }
+            permit.grow_to(length)?;
+            bytes.extend_from_slice(&chunk);
         }
-        Ok(Err(_)) => Err(Error::Invalid("the body broke off".into())),
-    }
+        Ok(bytes.into())
+    };
+    tokio::time::timeout(wait, gather).await.unwrap_or(Err(Error::Slow))
 }
 
 /// The format by `Content-Type`; parameters and case do not matter.
