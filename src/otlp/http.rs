@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use ::http::{
-    HeaderMap, HeaderValue, StatusCode,
-    header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER},
+    HeaderMap, HeaderValue, StatusCode, Version,
+    header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, RETRY_AFTER},
     request::Parts,
 };
 use axum::{
     Router,
-    body::Body,
+    body::{Body, HttpBody},
     extract::{Request, State},
     response::Response,
     routing::any,
 };
 use bytes::Bytes;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Limited};
 use opentelemetry_proto::tonic::collector::{
     logs::v1::{ExportLogsPartialSuccess, ExportLogsServiceResponse},
     trace::v1::{ExportTracePartialSuccess, ExportTraceServiceResponse},
@@ -24,6 +24,7 @@ use prost::Message;
 use serde_json::json;
 
 use super::{Error, Format, Outcome, Receiver, Signal, admit::Permit, inflate::Encoding};
+use crate::config::otlp::Settings;
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
@@ -46,7 +47,12 @@ async fn export(State(receiver): State<Receiver>, signal: Signal, request: Reque
     let format = format_of(&head.headers);
     match take(&receiver, signal, &head, &mut body).await {
         Ok(outcome) => success(signal, &outcome, format.unwrap_or(Format::Protobuf)),
-        Err(error) => refusal(&error, format.unwrap_or(Format::Protobuf)),
+        Err(error) => {
+            if error != Error::Slow {
+                discard(&head, body, &receiver.settings);
+            }
+            refusal(&error, format.unwrap_or(Format::Protobuf))
+        }
     }
 }
 
@@ -87,6 +93,20 @@ pub(super) async fn collect(
         Ok(bytes.into())
     };
     tokio::time::timeout(wait, gather).await.unwrap_or(Err(Error::Slow))
+}
+
+/// Reads on after a refusal: over HTTP/1 a peer that is still sending when its connection is closed often does not see
+/// the answer, and sends the same again. What costs it nothing to hold back (`Expect`) is not asked for.
+fn discard(head: &Parts, body: Body, settings: &Settings) {
+    if head.version >= Version::HTTP_2 || head.headers.contains_key(EXPECT) || body.is_end_stream() {
+        return;
+    }
+    let mut body = Limited::new(body, settings.request_bytes_max);
+    let wait = Duration::from_secs(settings.body_timeout_s);
+    drop(tokio::spawn(tokio::time::timeout(
+        wait,
+        async move { while let Some(Ok(_)) = body.frame().await {} },
+    )));
 }
 
 /// The format by `Content-Type`; parameters and case do not matter.
