@@ -11,6 +11,7 @@ use hyper_util::{
     server::conn::auto,
     service::TowerToHyperService,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -106,6 +107,24 @@ impl Connection {
             }
         }
     }
+}
+
+/// How many connections each of so many listeners may have, of `wanted`: half of the files that the process may open,
+/// or all but 512, whichever is more. The log and the tables need the others. Raises the process's own limit as far as it may.
+pub fn connections_max(wanted: usize, listeners: usize) -> usize {
+    let allowed = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: allowed.maximum, ..allowed };
+    let files = if setrlimit(Resource::Nofile, raised).is_ok() { raised.current } else { allowed.current };
+    let Some(files) = files.and_then(|files| usize::try_from(files).ok()) else { return wanted };
+    let places = (files / 2).max(files.saturating_sub(512)) / listeners.max(1);
+    if places < wanted {
+        tracing::warn!(
+            files,
+            places,
+            "fewer connections than otlp.connections_max: the limit of open files is low"
+        );
+    }
+    places.min(wanted)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
