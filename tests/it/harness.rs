@@ -85,6 +85,22 @@ impl Server {
         Self::start_on(data, free_ports(), arguments)
     }
 
+    /// The same after a command of the shell that limits what the process may use.
+    pub(crate) fn start_limited(data: &Path, limit: &str) -> Self {
+        let ports = free_ports();
+        let mut shell = Command::new("sh");
+        let serve = serve(data, ports);
+        let _ = shell.arg("-c").arg(format!("{limit} && exec \"$0\" \"$@\"")).arg(serve.get_program());
+        let _ = shell.args(serve.get_args());
+        for (name, value) in serve.get_envs() {
+            let _ = match value {
+                None => shell.env_remove(name),
+                Some(value) => shell.env(name, value),
+            };
+        }
+        Self::ready(shell, ports)
+    }
+
     /// The same on the ports of one that ended.
     pub(crate) fn start_on(data: &Path, ports: [u16; 3], arguments: &[&str]) -> Self {
         Self::spawn(data, ports, arguments, &[])
@@ -92,18 +108,15 @@ impl Server {
 
     fn spawn(data: &Path, ports: [u16; 3], arguments: &[&str], settings: &[(&str, u64)]) -> Self {
         let variable = |path: &str| format!("SPANREEL_{}", path.replace('.', "_").to_uppercase());
-        let [grpc, http, api] = ports;
-        let listen = |port: u16| format!("127.0.0.1:{port}");
-        let child = spanreel(&["serve", "--data"])
-            .arg(data)
-            .args(["--listen-otlp-grpc", &listen(grpc), "--listen-otlp-http", &listen(http)])
-            .args(["--listen-api", &listen(api)])
+        let mut command = serve(data, ports);
+        let _ = command
             .args(arguments)
-            .envs(settings.iter().map(|(path, value)| (variable(path), value.to_string())))
-            .stdout(Stdio::null())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
+            .envs(settings.iter().map(|(path, value)| (variable(path), value.to_string())));
+        Self::ready(command, ports)
+    }
+
+    fn ready(mut command: Command, ports: [u16; 3]) -> Self {
+        let child = command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut server = Self { child, ports };
         let begun = Instant::now();
         while !ureq::get(&format!("{}/readyz", server.api())).call().is_ok_and(|r| r.status().is_success()) {
@@ -119,6 +132,11 @@ impl Server {
     /// Those of OTLP over gRPC and HTTP, and of the API.
     pub(crate) fn ports(&self) -> [u16; 3] {
         self.ports
+    }
+
+    /// Of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn otlp_grpc(&self) -> String {
@@ -159,6 +177,17 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The command of a server.
+fn serve(data: &Path, [grpc, http, api]: [u16; 3]) -> Command {
+    let listen = |port: u16| format!("127.0.0.1:{port}");
+    let mut command = spanreel(&["serve", "--data"]);
+    let _ = command
+        .arg(data)
+        .args(["--listen-otlp-grpc", &listen(grpc), "--listen-otlp-http", &listen(http)])
+        .args(["--listen-api", &listen(api)]);
+    command
 }
 
 /// Three free loopback ports, held together so that they differ.

@@ -14,11 +14,14 @@
 mod api;
 mod captures;
 mod cli;
+mod client;
 mod crash;
 mod golden;
 mod harness;
+mod hostile;
 mod load;
 mod senders;
 mod tables;
 mod tidy;
 mod truth;
+mod watch;

@@ -1,0 +1,6 @@
+//! Hostile and heavy senders against the real binary: what each costs, and what others get meanwhile.
+//!
+//! `SPANREEL_HOSTILE=full` runs the longer forms; figures hold for a release build (`cargo test --release`).
+
+mod bombs;
+mod wire;
