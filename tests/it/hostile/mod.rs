@@ -3,4 +3,5 @@
 //! `SPANREEL_HOSTILE=full` runs the longer forms; figures hold for a release build (`cargo test --release`).
 
 mod bombs;
+mod depth;
 mod wire;
