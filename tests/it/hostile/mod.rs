@@ -4,4 +4,5 @@
 
 mod bombs;
 mod depth;
+mod slow;
 mod wire;
