@@ -4,5 +4,6 @@
 
 mod bombs;
 mod depth;
+mod http2;
 mod slow;
 mod wire;
