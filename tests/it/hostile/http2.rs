@@ -6,7 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::wire::{resource_spans, text};
+use super::{
+    frames::{
+        CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, frame,
+        literal, request, settings, start, string,
+    },
+    wire::{resource_spans, text},
+};
 use crate::{
     client::{Client, Wire},
     harness::Server,
@@ -15,15 +21,6 @@ use crate::{
 
 /// Memory that an attack may cost.
 const RISE_MAX: u64 = 64 << 20;
-
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
 
 /// The frames of one connection, by their number; `None` when it has no more to send.
 struct Attack {
@@ -35,7 +32,7 @@ const ATTACKS: &[Attack] = &[
     Attack {
         name: "rapid reset",
         frames: |n| {
-            Some([open(2 * n + 1, END_STREAM), frame(RST_STREAM, 0, 2 * n + 1, &[0, 0, 0, 8])].concat())
+            Some([start(2 * n + 1, END_STREAM), frame(RST_STREAM, 0, 2 * n + 1, &[0, 0, 0, 8])].concat())
         },
     },
     Attack {
@@ -54,12 +51,12 @@ const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "empty DATA flood",
-        frames: |n| if n == 0 { Some(open(1, 0)) } else { Some(frame(DATA, 0, 1, &[])) },
+        frames: |n| if n == 0 { Some(start(1, 0)) } else { Some(frame(DATA, 0, 1, &[])) },
     },
-    Attack { name: "streams without a body", frames: |n| Some(open(2 * n + 1, 0)) },
+    Attack { name: "streams without a body", frames: |n| Some(start(2 * n + 1, 0)) },
     Attack {
         name: "streams with a body that does not end",
-        frames: |n| Some([open(2 * n + 1, 0), frame(DATA, 0, 2 * n + 1, &[0; 400])].concat()),
+        frames: |n| Some([start(2 * n + 1, 0), frame(DATA, 0, 2 * n + 1, &[0; 400])].concat()),
     },
     Attack {
         name: "a header list of 8 MiB",
@@ -142,9 +139,7 @@ fn attack(port: u16, frames: fn(u32) -> Option<Vec<u8>>, frames_max: u32) -> u32
     let reader = std::thread::spawn(move || std::io::copy(&mut answers, &mut std::io::sink()));
     stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
     let mut sent = 0;
-    if stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").is_ok()
-        && stream.write_all(&frame(SETTINGS, 0, 0, &[])).is_ok()
-    {
+    if stream.write_all(PREFACE).is_ok() && stream.write_all(&settings()).is_ok() {
         while sent < frames_max {
             let Some(frame) = frames(sent) else {
                 sent = frames_max;
@@ -162,40 +157,4 @@ fn attack(port: u16, frames: fn(u32) -> Option<Vec<u8>>, frames_max: u32) -> u32
     let _ = stream.read(&mut [0]);
     let _ = reader.join().unwrap();
     sent
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
-
-/// A request of gRPC on a stream.
-fn open(stream: u32, flags: u8) -> Vec<u8> {
-    frame(HEADERS, flags | END_HEADERS, stream, &request())
-}
-
-/// Its header block: what stands in HPACK's static table by number, the rest as literals.
-fn request() -> Vec<u8> {
-    let path = string("/opentelemetry.proto.collector.trace.v1.TraceService/Export");
-    let rest = [literal("content-type", "application/grpc"), literal("te", "trailers")].concat();
-    [&[0x83, 0x86, 0x04][..], &path, &[0x01], &string("localhost"), &rest].concat()
-}
-
-/// A header field that is not put into the table.
-fn literal(name: &str, value: &str) -> Vec<u8> {
-    [vec![0], string(name), string(value)].concat()
-}
-
-/// A string of HPACK, its length an integer with a prefix of seven bits.
-fn string(text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    match text.len() {
-        length @ ..127 => out.push(u8::try_from(length).unwrap()),
-        length => {
-            out.push(127);
-            prost::encoding::encode_varint((length - 127) as u64, &mut out);
-        }
-    }
-    out.extend(text.as_bytes());
-    out
 }

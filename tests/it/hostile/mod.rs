@@ -3,7 +3,9 @@
 //! `SPANREEL_HOSTILE=full` runs the longer forms; figures hold for a release build (`cargo test --release`).
 
 mod bombs;
+mod cut;
 mod depth;
+mod frames;
 mod http2;
 mod slow;
 mod wire;
