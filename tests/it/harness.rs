@@ -60,6 +60,12 @@ pub(crate) fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
+/// Says that a test did not run for want of a privilege. That is no failure, with `SPANREEL_ALL_TESTS` neither: what is
+/// missing cannot be installed.
+pub(crate) fn not_permitted(what: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {what} is not permitted here");
+}
+
 /// What foreign engines need.
 pub(crate) const NO_READERS: &str = "no foreign readers (pip install -r tests/requirements.txt into .venv)";
 

@@ -6,6 +6,7 @@ mod bombs;
 mod cut;
 mod depth;
 mod frames;
+mod full_disk;
 mod http2;
 mod slow;
 mod wire;
