@@ -8,5 +8,6 @@ mod depth;
 mod frames;
 mod full_disk;
 mod http2;
+mod pressure;
 mod slow;
 mod wire;
