@@ -29,6 +29,9 @@ use crate::config::otlp::Settings;
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
 
+/// So many times the size of a request is read on after a refusal; what comes costs nothing but the reading.
+const DISCARD_TIMES: usize = 16;
+
 /// Routes of the OTLP/HTTP port.
 pub fn router(receiver: Receiver) -> Router {
     Router::new()
@@ -101,7 +104,7 @@ fn discard(head: &Parts, body: Body, settings: &Settings) {
     if head.version >= Version::HTTP_2 || head.headers.contains_key(EXPECT) || body.is_end_stream() {
         return;
     }
-    let mut body = Limited::new(body, settings.request_bytes_max);
+    let mut body = Limited::new(body, settings.request_bytes_max.saturating_mul(DISCARD_TIMES));
     let wait = Duration::from_secs(settings.body_timeout_s);
     drop(tokio::spawn(tokio::time::timeout(
         wait,
