@@ -64,6 +64,8 @@ pub(crate) struct Client {
     agent: ureq::Agent,
     runtime: tokio::runtime::Runtime,
     channel: Option<SendRequest<Bytes>>,
+    /// Sent as a bearer token.
+    pub(crate) key: Option<String>,
 }
 
 impl Client {
@@ -79,7 +81,20 @@ impl Client {
             agent: ureq::Agent::new_with_config(config.build()),
             runtime: runtime.unwrap(),
             channel: None,
+            key: None,
         }
+    }
+
+    /// Headers of HTTP and of gRPC that say how a body is encoded and who sends it.
+    fn headers(&self, encoding: &str, encoding_header: &'static str) -> Vec<(&'static str, String)> {
+        let mut headers = Vec::new();
+        if !encoding.is_empty() {
+            headers.push((encoding_header, encoding.to_owned()));
+        }
+        if let Some(key) = &self.key {
+            headers.push(("authorization", format!("Bearer {key}")));
+        }
+        headers
     }
 
     /// The next request opens a connection.
@@ -101,8 +116,8 @@ impl Client {
     fn send_http(&self, wire: Wire, encoding: &str, body: &[u8]) -> Result<Answer, String> {
         let media = if wire == Wire::Json { "application/json" } else { "application/x-protobuf" };
         let mut request = self.agent.post(&format!("{}/v1/traces", self.http)).content_type(media);
-        if !encoding.is_empty() {
-            request = request.header("content-encoding", encoding);
+        for (name, value) in self.headers(encoding, "content-encoding") {
+            request = request.header(name, value);
         }
         let mut answer = request.send(body).map_err(|error| error.to_string())?;
         let header = |name: &str| answer.headers().get(name).map(|v| v.to_str().unwrap().to_owned());
@@ -125,13 +140,14 @@ impl Client {
         frame.put_u32(u32::try_from(message.len()).unwrap());
         frame.put_slice(message);
         let (frame, channel) = (frame.freeze(), self.channel.take());
+        let headers = self.headers(encoding, "grpc-encoding");
         let answer = self.runtime.block_on(async {
             let channel = match channel {
                 Some(channel) => channel,
                 None => connect(&self.grpc).await?,
             };
             let mut channel = channel.ready().await.map_err(|error| error.to_string())?;
-            let answer = tokio::time::timeout(PATIENCE, call(&mut channel, &self.grpc, encoding, frame));
+            let answer = tokio::time::timeout(PATIENCE, call(&mut channel, &self.grpc, &headers, frame));
             let answer = answer.await.map_err(|_| "no answer".to_owned())??;
             Ok::<_, String>((channel, answer))
         });
@@ -153,15 +169,15 @@ async fn connect(url: &str) -> Result<SendRequest<Bytes>, String> {
 async fn call(
     channel: &mut SendRequest<Bytes>,
     url: &str,
-    encoding: &str,
+    headers: &[(&str, String)],
     mut frame: Bytes,
 ) -> Result<Answer, String> {
     let mut request =
         http::Request::post(format!("{url}/opentelemetry.proto.collector.trace.v1.TraceService/Export"))
             .header("content-type", "application/grpc")
             .header("te", "trailers");
-    if !encoding.is_empty() {
-        request = request.header("grpc-encoding", encoding);
+    for (name, value) in headers {
+        request = request.header(*name, value);
     }
     let said = |error: h2::Error| error.to_string();
     let (answer, mut body) = channel.send_request(request.body(()).unwrap(), false).map_err(said)?;

@@ -15,6 +15,7 @@ mod api;
 mod captures;
 mod cli;
 mod client;
+mod conformance;
 mod crash;
 mod golden;
 mod harness;
