@@ -103,7 +103,8 @@ fn press(number: u64, server: &Server, ledger: &Mutex<Ledger>, figures: &Mutex<F
         }
         let wire = [Wire::Protobuf, Wire::Grpc][usize::try_from(number % 2).unwrap()];
         let body = request(&spans).encode_to_vec();
-        let (encoding, sent) = if number % 5 == 0 { ("gzip", gzip(&body)) } else { ("", body.clone()) };
+        let (encoding, sent) =
+            if number.is_multiple_of(5) { ("gzip", gzip(&body)) } else { ("", body.clone()) };
         ledger.lock().unwrap().sent.extend(spans.iter().map(ids));
         loop {
             let answer = client.send(wire, encoding, &sent).unwrap_or_else(|e| panic!("no answer: {e}"));

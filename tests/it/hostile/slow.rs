@@ -74,6 +74,7 @@ fn slow_peers_keep_others_out_or_stay() {
         ("otlp.idle_timeout_s", 10),
         ("otlp.connections_max", 200),
     ];
+    raise_limit_of_files();
     let (count, bound, settings) = if is_full() { (5000, 65, &[][..]) } else { (500, 20, &short[..]) };
     let server = Server::start_set(data.path(), settings);
     let process = Process::of(&server);
@@ -129,6 +130,13 @@ fn slow_peers_keep_others_out_or_stay() {
     assert!(after <= fds + 5, "{fds} before, {after} after");
     assert_eq!(beside.refused, 0, "{beside}");
     assert!(beside.p99() < Duration::from_millis(500) * SLOWER, "{beside}; before {quiet}");
+}
+
+/// The peers' ends are files of this process.
+fn raise_limit_of_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let allowed = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: allowed.maximum, ..allowed }).unwrap();
 }
 
 fn open(server: &Server, slow: &'static Slow) -> (&'static Slow, TcpStream) {
