@@ -101,11 +101,14 @@ impl Writer {
             self.poison();
             return refuse(group, || Error::Poisoned);
         }
-        self.length += bytes.len() as u64;
+        let written = bytes.len() as u64;
+        // What follows may take as much memory again.
+        drop(bytes);
+        self.length += written;
         self.next_seq += group.len() as u64;
         self.shared.next_seq.store(self.next_seq, Ordering::Release);
-        tracing::trace!(frames = group.len(), bytes = bytes.len(), elapsed = ?begun.elapsed(), "synced");
-        self.publish(group, bytes.len() as u64);
+        tracing::trace!(frames = group.len(), bytes = written, elapsed = ?begun.elapsed(), "synced");
+        self.publish(group, written);
         if self.length >= self.shared.segment_bytes {
             self.rotate();
         }

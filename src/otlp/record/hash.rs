@@ -1,16 +1,20 @@
 //! The content hash of a record: BLAKE3 over its parts, each with its length before it.
 //!
 //! Attribute order is not content: attributes are taken by their keys (stably, so repeated keys keep theirs). Nothing
-//! is copied for that, since one record may be as large as a request: the encoding is hashed piece by piece, and the
-//! largest piece is one attribute.
+//! is copied for that, since one record may be as large as a request: the encoding is hashed piece by piece, and
+//! texts where they are.
 
 use std::mem::take;
 
 use blake3::Hasher;
-use opentelemetry_proto::tonic::{common::v1::KeyValue, logs::v1::LogRecord, trace::v1::Span};
+use opentelemetry_proto::tonic::{
+    common::v1::{KeyValue, any_value::Value},
+    logs::v1::LogRecord,
+    trace::v1::Span,
+};
 use prost::{
     Message,
-    encoding::{message, string, uint32},
+    encoding::{WireType, encode_key, encode_varint, encoded_len_varint, int32, message, string, uint32},
 };
 
 use super::{Body, Origin, RecordHash};
@@ -146,10 +150,35 @@ impl Parts {
         let mut sorted: Vec<&KeyValue> = attributes.iter().collect();
         sorted.sort_by(|a, b| (&a.key, a.key_strindex).cmp(&(&b.key, b.key_strindex)));
         for attribute in sorted {
-            // Doubling would take twice what a large attribute needs; tag and length are 10 bytes at most.
-            self.buffer.clear();
-            self.buffer.reserve_exact(attribute.encoded_len() + 10);
-            self.piece(|buffer| message::encode(number, attribute, buffer));
+            match attribute.value.as_ref().and_then(|value| value.value.as_ref()) {
+                Some(Value::StringValue(text)) => self.text(number, attribute, text),
+                _ => {
+                    // Doubling would take twice what a large attribute needs; tag and length are 10 bytes at most.
+                    self.buffer.clear();
+                    self.buffer.reserve_exact(attribute.encoded_len() + 10);
+                    self.piece(|buffer| message::encode(number, attribute, buffer));
+                }
+            }
+        }
+    }
+
+    /// An attribute that is a text, which may be most of a request: its bytes are hashed where they are.
+    fn text(&mut self, number: u32, attribute: &KeyValue, text: &str) {
+        let value_bytes = 1 + encoded_len_varint(text.len() as u64) + text.len();
+        self.piece(|buffer| {
+            encode_key(number, WireType::LengthDelimited, buffer);
+            encode_varint(attribute.encoded_len() as u64, buffer);
+            if !attribute.key.is_empty() {
+                string::encode(1, &attribute.key, buffer);
+            }
+            encode_key(2, WireType::LengthDelimited, buffer);
+            encode_varint(value_bytes as u64, buffer);
+            encode_key(1, WireType::LengthDelimited, buffer);
+            encode_varint(text.len() as u64, buffer);
+        });
+        let _ = self.hasher.update(text.as_bytes());
+        if attribute.key_strindex != 0 {
+            self.piece(|buffer| int32::encode(3, &attribute.key_strindex, buffer));
         }
     }
 }
@@ -207,7 +236,8 @@ mod tests {
     #[test]
     fn a_hash_of_pieces_is_not_that_of_the_whole() {
         let mut attributes = attributes_of(&json!({"z": 1, "a": "text", "m": [1, {"x": null}]}));
-        attributes.extend(attributes_of(&json!({"a": "again"})));
+        attributes.extend(attributes_of(&json!({"a": "again", "": "", "l": "long".repeat(100)})));
+        attributes.push(KeyValue { key_strindex: -3, ..attributes_of(&json!({"i": "indexed"})).remove(0) });
         let event = span::Event { name: "e".into(), attributes: attributes.clone(), ..Default::default() };
         let full = Span {
             trace_id: vec![1; 16],
