@@ -185,8 +185,7 @@ impl Receiver {
             let (bytes, points) = match format {
                 Format::Protobuf => (bytes, 0),
                 Format::Json => {
-                    // As text, as structs and as protobuf.
-                    permit.grow_to(came.saturating_add(bytes.len().saturating_mul(3)))?;
+                    permit.grow_to(came.saturating_add(json::memory_bytes(bytes.len(), &limits)))?;
                     json::to_protobuf(signal, &bytes, &limits)?
                 }
             };
