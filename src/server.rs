@@ -22,7 +22,7 @@ use crate::{
     access::{self, Keys},
     api::{self, Addresses, Api},
     clock::SystemClock,
-    config::{Config, Listen},
+    config::{self, Config, Listen},
     otlp::{Receiver, grpc, http, listen},
     store::{self, Mode, Store},
     telemetry::Metrics,
@@ -126,8 +126,10 @@ impl Server {
             (otlp_http, http::router(receiver)),
             (api_listener, api::router(api.clone())),
         ];
+        let connections_max = listen::connections_max(config.otlp.connections_max, routers.len());
+        let settings = config::otlp::Settings { connections_max, ..config.otlp };
         for (listener, router) in routers {
-            let _ = listeners.spawn(listen::serve(listener, router, config.otlp.clone(), stop.clone()));
+            let _ = listeners.spawn(listen::serve(listener, router, settings.clone(), stop.clone()));
         }
         tracing::info!(otlp_grpc = %addresses.otlp_grpc, otlp_http = %addresses.otlp_http, api = %addresses.api, "listening");
         Ok(Self { addresses, store, api, stop, listeners })

@@ -16,12 +16,15 @@ pub struct Settings {
     pub events_max: usize,
     /// Memory that requests under way may take; beyond it they are refused with retry advice.
     pub memory_bytes_max: usize,
-    /// Requests under way; beyond it they are refused with retry advice.
+    /// Requests that are worked on; beyond it they are refused with retry advice. Those that are still on the way do
+    /// not count.
     pub requests_max: usize,
-    /// Open connections a listener; beyond it new ones wait.
+    /// Open connections a listener; beyond it the one that is longest without an answer makes room for a new one.
     pub connections_max: usize,
-    /// A connection must send its request's headers within this many seconds.
+    /// A connection must send its request's headers, and answer a ping of HTTP/2, within this many seconds.
     pub header_timeout_s: u64,
+    /// A connection without a request under way is closed after this many seconds.
+    pub idle_timeout_s: u64,
     /// A request's body must arrive within this many seconds.
     pub body_timeout_s: u64,
 }
@@ -37,6 +40,7 @@ impl Default for Settings {
             requests_max: 256,
             connections_max: 4096,
             header_timeout_s: 10,
+            idle_timeout_s: 60,
             body_timeout_s: 30,
         }
     }

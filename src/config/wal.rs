@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Settings {
     /// A segment is closed when it has grown past this, or past a quarter of `disk_bytes_max`.
     pub segment_bytes: u64,
-    /// Bytes that may wait for the disk; beyond it requests are refused with retry advice.
+    /// Bytes that may wait for the disk, and behind it for the hot set; beyond it requests are refused with retry advice.
     pub queue_bytes_max: usize,
     /// Bytes of segments on disk; beyond it requests are refused with retry advice.
     pub disk_bytes_max: u64,

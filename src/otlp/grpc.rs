@@ -79,10 +79,11 @@ async fn export(State(receiver): State<Receiver>, signal: Signal, request: Reque
 async fn take(receiver: &Receiver, signal: Signal, request: Request) -> Result<Vec<u8>, Error> {
     let tenant = receiver.tenant(request.headers())?;
     let encoding = encoding_of(request.headers())?;
-    let permit = receiver.admit(request.headers())?;
+    let mut permit = receiver.admit(request.headers())?;
     let settings = &receiver.settings;
     let wait = Duration::from_secs(settings.body_timeout_s);
-    let body = collect(request.into_body(), settings.request_bytes_max + PREFIX_BYTES, wait).await?;
+    let bytes_max = settings.request_bytes_max.saturating_add(PREFIX_BYTES);
+    let body = collect(&mut request.into_body(), &mut permit, bytes_max, wait).await?;
     let (compressed, message) = unframe(body)?;
     let encoding = if compressed { encoding } else { Encoding::Identity };
     let outcome = receiver.receive(permit, tenant, signal, Format::Protobuf, encoding, message).await?;

@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use ::http::{
-    HeaderMap, HeaderValue, StatusCode,
-    header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER},
+    HeaderMap, HeaderValue, StatusCode, Version,
+    header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, RETRY_AFTER},
+    request::Parts,
 };
 use axum::{
     Router,
-    body::Body,
+    body::{Body, HttpBody},
     extract::{Request, State},
     response::Response,
     routing::any,
 };
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Limited};
 use opentelemetry_proto::tonic::collector::{
     logs::v1::{ExportLogsPartialSuccess, ExportLogsServiceResponse},
     trace::v1::{ExportTracePartialSuccess, ExportTraceServiceResponse},
@@ -22,10 +23,14 @@ use opentelemetry_proto::tonic::collector::{
 use prost::Message;
 use serde_json::json;
 
-use super::{Error, Format, Outcome, Receiver, Signal, inflate::Encoding};
+use super::{Error, Format, Outcome, Receiver, Signal, admit::Permit, inflate::Encoding};
+use crate::config::otlp::Settings;
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
+
+/// So many times the size of a request is read on after a refusal; what comes costs nothing but the reading.
+const DISCARD_TIMES: usize = 16;
 
 /// Routes of the OTLP/HTTP port.
 pub fn router(receiver: Receiver) -> Router {
@@ -41,39 +46,70 @@ pub fn router(receiver: Receiver) -> Router {
 }
 
 async fn export(State(receiver): State<Receiver>, signal: Signal, request: Request) -> Response {
-    let format = format_of(request.headers());
-    match take(&receiver, signal, request).await {
+    let (head, mut body) = request.into_parts();
+    let format = format_of(&head.headers);
+    match take(&receiver, signal, &head, &mut body).await {
         Ok(outcome) => success(signal, &outcome, format.unwrap_or(Format::Protobuf)),
-        Err(error) => refusal(&error, format.unwrap_or(Format::Protobuf)),
+        Err(error) => {
+            if error != Error::Slow {
+                discard(&head, body, &receiver.settings);
+            }
+            refusal(&error, format.unwrap_or(Format::Protobuf))
+        }
     }
 }
 
-async fn take(receiver: &Receiver, signal: Signal, request: Request) -> Result<Outcome, Error> {
-    if request.method() != ::http::Method::POST {
+async fn take(receiver: &Receiver, signal: Signal, head: &Parts, body: &mut Body) -> Result<Outcome, Error> {
+    if head.method != ::http::Method::POST {
         return Err(Error::Method);
     }
-    let headers = request.headers();
+    let headers = &head.headers;
     let format = format_of(headers)?;
     let encoding = Encoding::parse(text(headers, &CONTENT_ENCODING))?;
     let tenant = receiver.tenant(headers)?;
-    let permit = receiver.admit(headers)?;
+    let mut permit = receiver.admit(headers)?;
     let settings = &receiver.settings;
     let wait = Duration::from_secs(settings.body_timeout_s);
-    let body = collect(request.into_body(), settings.request_bytes_max, wait).await?;
+    let body = collect(body, &mut permit, settings.request_bytes_max, wait).await?;
     receiver.receive(permit, tenant, signal, format, encoding, body).await
 }
 
-/// The whole body, within a size and a time.
-pub(super) async fn collect(body: Body, bytes_max: usize, wait: Duration) -> Result<Bytes, Error> {
-    let whole = tokio::time::timeout(wait, Limited::new(body, bytes_max).collect());
-    match whole.await {
-        Err(_) => Err(Error::Slow),
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(Error::TooLarge { limit: "otlp.request_bytes_max", value: bytes_max })
+/// The whole body, within a size and a time; charged for as it comes.
+pub(super) async fn collect(
+    body: &mut Body,
+    permit: &mut Permit,
+    bytes_max: usize,
+    wait: Duration,
+) -> Result<Bytes, Error> {
+    let gather = async {
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| Error::Invalid("the body broke off".into()))?;
+            let Ok(chunk) = frame.into_data() else { continue };
+            let length = bytes.len().saturating_add(chunk.len());
+            if length > bytes_max {
+                return Err(Error::TooLarge { limit: "otlp.request_bytes_max", value: bytes_max });
+            }
+            permit.grow_to(length)?;
+            bytes.extend_from_slice(&chunk);
         }
-        Ok(Err(_)) => Err(Error::Invalid("the body broke off".into())),
+        Ok(bytes.into())
+    };
+    tokio::time::timeout(wait, gather).await.unwrap_or(Err(Error::Slow))
+}
+
+/// Reads on after a refusal: over HTTP/1 a peer that is still sending when its connection is closed often does not see
+/// the answer, and sends the same again. What costs it nothing to hold back (`Expect`) is not asked for.
+fn discard(head: &Parts, body: Body, settings: &Settings) {
+    if head.version >= Version::HTTP_2 || head.headers.contains_key(EXPECT) || body.is_end_stream() {
+        return;
     }
+    let mut body = Limited::new(body, settings.request_bytes_max.saturating_mul(DISCARD_TIMES));
+    let wait = Duration::from_secs(settings.body_timeout_s);
+    drop(tokio::spawn(tokio::time::timeout(
+        wait,
+        async move { while let Some(Ok(_)) = body.frame().await {} },
+    )));
 }
 
 /// The format by `Content-Type`; parameters and case do not matter.

@@ -129,8 +129,7 @@ impl Receiver {
         self.auth.writer(headers)
     }
 
-    /// A place for a request, taken before the body is read. A body of unknown length is
-    /// charged with a sixteenth of what it may have.
+    /// Lets a request send its body; refused here, none of it is waited for.
     pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Permit, Error> {
         let length =
             headers.get(::http::header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
@@ -139,7 +138,7 @@ impl Receiver {
         if length.is_some_and(|length| length > bytes_max.saturating_add(grpc::PREFIX_BYTES)) {
             return Err(Error::TooLarge { limit: "otlp.request_bytes_max", value: bytes_max });
         }
-        self.admission.admit(length.unwrap_or(bytes_max / 16).min(bytes_max))
+        self.admission.admit(length.unwrap_or_default().min(bytes_max))
     }
 
     /// Inflates, scans and appends one request. A success means that what was not rejected is durable.
@@ -173,17 +172,22 @@ impl Receiver {
         encoding: inflate::Encoding,
         body: Bytes,
     ) -> Result<Outcome, Error> {
-        permit.grow_to(body.len())?;
+        permit.take_place()?;
         let settings = self.settings.clone();
         let owner = tenant.clone();
         // Inflating and scanning can take milliseconds: not on the threads that serve connections.
         let work = move || -> Result<_, Error> {
-            let bytes =
-                inflate::inflate(encoding, body, settings.request_bytes_max, |held| permit.grow_to(held))?;
+            // A body that is inflated is held twice.
+            let came = body.len();
+            let grow = |held| permit.grow_to(came.saturating_add(held));
+            let bytes = inflate::inflate(encoding, body, settings.request_bytes_max, grow)?;
             let limits = Limits::from(&*settings);
             let (bytes, points) = match format {
                 Format::Protobuf => (bytes, 0),
-                Format::Json => json::to_protobuf(signal, &bytes, &limits)?,
+                Format::Json => {
+                    permit.grow_to(came.saturating_add(json::memory_bytes(bytes.len(), &limits)))?;
+                    json::to_protobuf(signal, &bytes, &limits)?
+                }
             };
             let (bytes, mut counts) = scan::admit(signal, bytes, &limits, &owner)?;
             counts.points += points;

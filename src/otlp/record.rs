@@ -2,15 +2,13 @@
 //!
 //! Records are the truth (invariant 1); everything else is derived from them.
 
+mod hash;
+
 use std::{fmt, str::FromStr, sync::Arc};
 
 use opentelemetry_proto::tonic::{
-    common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value::Value},
-    logs::v1::LogRecord,
-    resource::v1::Resource,
-    trace::v1::{Span, Status},
+    common::v1::InstrumentationScope, logs::v1::LogRecord, resource::v1::Resource, trace::v1::Span,
 };
-use prost::Message;
 use serde::{Deserialize, Serialize};
 
 macro_rules! hex_id {
@@ -168,8 +166,8 @@ impl Record {
     }
 
     /// As [`Self::new`], with the part of the hash that all records of `origin` share.
-    pub fn seeded(body: Body, origin: Arc<Origin>, seed: &Seed, received_at: u64, seq: u64) -> Self {
-        let hash = hash(&body, seed);
+    pub fn seeded(mut body: Body, origin: Arc<Origin>, seed: &Seed, received_at: u64, seq: u64) -> Self {
+        let hash = hash::of(&mut body, seed.0.clone());
         Self { body, origin, hash, received_at, seq, share: 0 }
     }
 
@@ -211,34 +209,6 @@ impl Record {
     }
 }
 
-/// Attribute order is not content: it is sorted away (stably, so repeated keys keep theirs).
-fn sorted(attributes: &mut [KeyValue]) {
-    attributes.sort_by(|a, b| (&a.key, a.key_strindex).cmp(&(&b.key, b.key_strindex)));
-    plain(attributes);
-}
-
-/// An empty value is the same as none: a collector writes one where a sender wrote none.
-fn plain(attributes: &mut [KeyValue]) {
-    for attribute in attributes {
-        let _ = attribute.value.take_if(holds_nothing);
-    }
-}
-
-/// Says so of a value; in one that holds something, what holds nothing is left out.
-fn holds_nothing(value: &mut AnyValue) -> bool {
-    match &mut value.value {
-        None => return true,
-        Some(Value::ArrayValue(array)) => {
-            for value in &mut array.values {
-                let _ = holds_nothing(value);
-            }
-        }
-        Some(Value::KvlistValue(list)) => plain(&mut list.values),
-        Some(_) => {}
-    }
-    false
-}
-
 /// The start of the hashes of all records of one origin: a large resource is hashed once, not once a record.
 #[derive(Clone, Debug)]
 pub struct Seed(blake3::Hasher);
@@ -246,50 +216,8 @@ pub struct Seed(blake3::Hasher);
 impl Seed {
     /// The start for `origin`.
     pub fn of(origin: &Origin) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        let mut resource = Resource::clone(&origin.resource);
-        sorted(&mut resource.attributes);
-        part(&mut hasher, &resource.encode_to_vec());
-        part(&mut hasher, origin.resource_schema_url.as_bytes());
-        let mut scope = origin.scope.clone().unwrap_or_default();
-        sorted(&mut scope.attributes);
-        part(&mut hasher, &scope.encode_to_vec());
-        part(&mut hasher, origin.scope_schema_url.as_bytes());
-        Self(hasher)
+        Self(hash::seed(origin))
     }
-}
-
-fn part(hasher: &mut blake3::Hasher, bytes: &[u8]) {
-    let _ = hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
-}
-
-fn hash(body: &Body, seed: &Seed) -> RecordHash {
-    let mut hasher = seed.0.clone();
-    let mut part = |bytes: &[u8]| part(&mut hasher, bytes);
-    match body {
-        Body::Span(span) => {
-            let mut span = span.clone();
-            sorted(&mut span.attributes);
-            span.events.iter_mut().for_each(|event| plain(&mut event.attributes));
-            span.links.iter_mut().for_each(|link| plain(&mut link.attributes));
-            let _ = span.status.take_if(|status| *status == Status::default());
-            part(b"span");
-            part(&span.encode_to_vec());
-        }
-        Body::Log(log) => {
-            let mut log = log.clone();
-            sorted(&mut log.attributes);
-            let _ = log.body.take_if(holds_nothing);
-            part(b"log");
-            part(&log.encode_to_vec());
-        }
-        Body::Checkpoint(checkpoint) => {
-            part(b"checkpoint");
-            // A struct of strings and JSON always serializes.
-            part(&serde_json::to_vec(checkpoint).unwrap_or_default());
-        }
-    }
-    RecordHash(*hasher.finalize().as_bytes())
 }
 
 #[cfg(test)]

@@ -235,6 +235,26 @@ impl Store {
         Ok(wal.append(tenant.clone(), self.inner.clock.unix_nanos(), kind, bytes)?)
     }
 
+    /// As [`Self::append`] for one caller that has much to hand over: where too much waits to be read already, it waits
+    /// for that instead of being refused.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn append_when_caught_up(
+        &self,
+        tenant: &TenantId,
+        kind: FrameKind,
+        bytes: Bytes,
+    ) -> Result<Appended, Error> {
+        match self.append(tenant, kind, bytes.clone()) {
+            Err(Error::Wal(wal::Error::Full(_))) => {
+                self.inner.catch_up();
+                self.append(tenant, kind, bytes)
+            }
+            other => other,
+        }
+    }
+
     /// Brings everything that was acknowledged into the tables, every trace counted as settled. The end of an import.
     ///
     /// # Errors

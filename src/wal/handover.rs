@@ -1,4 +1,5 @@
-//! The way from the log's thread to whoever processes frames: in order, bounded in bytes, never in the way of closing.
+//! The way from the log's thread to whoever processes frames: in order. It never holds that thread up: appends are
+//! refused while too much waits here.
 
 use std::{
     collections::VecDeque,
@@ -11,11 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::{charge, frame::Frame};
 
-/// Bytes of frames that wait for the reader. Beyond it the log's thread waits, its queue fills, and appends are
-/// refused with retry advice.
-const BYTES_MAX: usize = 64 << 20;
-
-/// Frames in order, each after it became durable. Dropping it frees the log from waiting for it.
+/// Frames in order, each after it became durable. When it is dropped, no more are kept for it.
 #[derive(Debug)]
 pub struct DurableFrames(Arc<Shared>);
 
@@ -23,9 +20,9 @@ pub struct DurableFrames(Arc<Shared>);
 #[derive(Debug)]
 pub(super) struct Sender(Arc<Shared>);
 
-/// The end that closes the log.
+/// The end that tells how much waits.
 #[derive(Debug)]
-pub(super) struct Closer(Arc<Shared>);
+pub(super) struct Waiting(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -37,22 +34,21 @@ struct Shared {
 struct State {
     batches: VecDeque<(usize, Vec<Frame>)>,
     bytes: usize,
-    closing: bool,
-    /// A batch was left out; none may follow it, for the reader would see a gap.
+    /// The log is closed: none will follow.
     ended: bool,
     reader_gone: bool,
 }
 
-pub(super) fn channel() -> (Sender, Closer, DurableFrames) {
+pub(super) fn channel() -> (Sender, Waiting, DurableFrames) {
     let shared = Arc::new(Shared::default());
-    (Sender(shared.clone()), Closer(shared.clone()), DurableFrames(shared))
+    (Sender(shared.clone()), Waiting(shared.clone()), DurableFrames(shared))
 }
 
 impl DurableFrames {
     /// Blocks until frames are there.
     ///
     /// # Errors
-    /// When the log is closed and all were taken. What closing left out is on disk and comes back as recovered.
+    /// When the log is closed and all were taken.
     pub fn recv(&self) -> Result<Vec<Frame>, RecvError> {
         self.take(None).map_err(|_| RecvError)
     }
@@ -76,8 +72,7 @@ impl DurableFrames {
         let mut state = self.0.state.lock();
         loop {
             if let Some((bytes, frames)) = state.batches.pop_front() {
-                state.bytes -= bytes;
-                let _ = self.0.changed.notify_all();
+                state.bytes = state.bytes.saturating_sub(bytes);
                 return Ok(frames);
             }
             if state.ended {
@@ -95,32 +90,23 @@ impl DurableFrames {
 }
 
 impl Sender {
-    /// Passes frames on. Waits while too much waits for the reader, unless the log is closing.
+    /// Passes frames on.
     pub(super) fn send(&self, frames: Vec<Frame>) {
         let bytes = frames.iter().map(|f| charge(f.bytes.len())).sum();
         let mut state = self.0.state.lock();
-        let is_full = |state: &State| state.bytes > 0 && state.bytes.saturating_add(bytes) > BYTES_MAX;
-        while is_full(&state) && !state.closing && !state.reader_gone {
-            self.0.changed.wait(&mut state);
-        }
-        if state.reader_gone || state.ended {
+        if state.reader_gone {
             return;
         }
-        if is_full(&state) {
-            state.ended = true;
-        } else {
-            state.bytes += bytes;
-            state.batches.push_back((bytes, frames));
-        }
+        state.bytes = state.bytes.saturating_add(bytes);
+        state.batches.push_back((bytes, frames));
         let _ = self.0.changed.notify_all();
     }
 }
 
-impl Closer {
-    /// From here on the log's thread does not wait for the reader.
-    pub(super) fn close(&self) {
-        self.0.state.lock().closing = true;
-        let _ = self.0.changed.notify_all();
+impl Waiting {
+    /// Bytes of frames that the reader has not taken.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.state.lock().bytes
     }
 }
 

@@ -116,7 +116,7 @@ struct Handle {
     shared: Arc<Shared>,
     requests: Mutex<Option<mpsc::Sender<writer::Request>>>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
-    closer: handover::Closer,
+    waiting: handover::Waiting,
     attempt: Mutex<attempt::Attempt>,
     free_space: Mutex<Option<(Instant, u64)>>,
 }
@@ -177,7 +177,7 @@ impl Wal {
         recovered.next_seq = next_seq;
         let attempt = attempt::Attempt::open(folder).map_err(at(folder))?;
         let (requests, queue) = mpsc::channel();
-        let (durable, closer, frames) = handover::channel();
+        let (durable, waiting, frames) = handover::channel();
         let shared = Arc::new(Shared {
             segment_bytes: settings.segment_bytes.min(settings.disk_bytes_max / 4),
             settings,
@@ -195,7 +195,7 @@ impl Wal {
             shared,
             requests: Mutex::new(Some(requests)),
             thread: Mutex::new(Some(thread.map_err(at(folder))?)),
-            closer,
+            waiting,
             attempt: Mutex::new(attempt),
             free_space: Mutex::new(None),
         };
@@ -253,6 +253,11 @@ impl Wal {
         let wanted = queued.saturating_add(charged);
         // A frame that is larger than the whole queue goes through alone.
         if queued > 0 && wanted > settings.queue_bytes_max {
+            return Err(Error::Full("queue_bytes_max"));
+        }
+        // Behind a reader that is slow, what is let in now would be answered when that has moved on.
+        let waiting = self.handle.waiting.bytes();
+        if waiting > 0 && wanted.saturating_add(waiting) > settings.queue_bytes_max.max(charged) {
             return Err(Error::Full("queue_bytes_max"));
         }
         if disk_bytes.load(Ordering::Relaxed).saturating_add(wanted as u64) > settings.disk_bytes_max {
@@ -372,7 +377,6 @@ impl Wal {
 impl Handle {
     fn close(&self) {
         drop(self.requests.lock().take());
-        self.closer.close();
         let thread = self.thread.lock().take();
         if thread.is_some_and(|t| t.join().is_err()) {
             tracing::error!("the log's thread panicked");

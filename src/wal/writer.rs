@@ -78,7 +78,9 @@ impl Writer {
         if self.shared.poisoned.load(Ordering::Acquire) {
             return refuse(group, || Error::Poisoned);
         }
-        let mut bytes = Vec::new();
+        // A group may be one large frame: it is copied once, into what it needs.
+        let charged = group.iter().map(|r| charge(r.frame.bytes.len())).sum();
+        let mut bytes = Vec::with_capacity(charged);
         for (request, seq) in group.iter_mut().zip(self.next_seq..) {
             request.frame.seq = seq;
             frame::encode(&request.frame, self.current.salt, &mut bytes);
@@ -99,11 +101,14 @@ impl Writer {
             self.poison();
             return refuse(group, || Error::Poisoned);
         }
-        self.length += bytes.len() as u64;
+        let written = bytes.len() as u64;
+        // What follows may take as much memory again.
+        drop(bytes);
+        self.length += written;
         self.next_seq += group.len() as u64;
         self.shared.next_seq.store(self.next_seq, Ordering::Release);
-        tracing::trace!(frames = group.len(), bytes = bytes.len(), elapsed = ?begun.elapsed(), "synced");
-        self.publish(group, bytes.len() as u64);
+        tracing::trace!(frames = group.len(), bytes = written, elapsed = ?begun.elapsed(), "synced");
+        self.publish(group, written);
         if self.length >= self.shared.segment_bytes {
             self.rotate();
         }

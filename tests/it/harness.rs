@@ -77,6 +77,12 @@ pub(crate) fn built_by_go(program: &Path, why: &str) -> bool {
     built
 }
 
+/// Says that a test did not run for want of a privilege. That is no failure, with `SPANREEL_ALL_TESTS` neither: what is
+/// missing cannot be installed.
+pub(crate) fn not_permitted(what: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {what} is not permitted here");
+}
+
 /// What foreign engines need.
 pub(crate) const NO_READERS: &str = "no foreign readers (pip install -r tests/requirements.txt into .venv)";
 
@@ -98,6 +104,10 @@ impl Process {
             assert!(begun.elapsed() < Duration::from_secs(30), "{url} is not ready after 30 s");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
     }
 
     /// SIGKILL.
@@ -134,25 +144,49 @@ impl Server {
         Self::start_with(data, &[])
     }
 
+    /// The same with options that are numbers, by their path in the configuration.
+    pub(crate) fn start_set(data: &Path, settings: &[(&str, u64)]) -> Self {
+        Self::spawn(data, free_ports(), &[], settings)
+    }
+
     /// The same with further arguments of `serve`.
     pub(crate) fn start_with(data: &Path, arguments: &[&str]) -> Self {
         Self::start_on(data, free_ports(), arguments)
     }
 
+    /// The same after a command of the shell that limits what the process may use.
+    pub(crate) fn start_limited(data: &Path, limit: &str) -> Self {
+        let ports = free_ports();
+        let mut shell = Command::new("sh");
+        let serve = serve(data, ports);
+        let _ = shell.arg("-c").arg(format!("{limit} && exec \"$0\" \"$@\"")).arg(serve.get_program());
+        let _ = shell.args(serve.get_args());
+        for (name, value) in serve.get_envs() {
+            let _ = match value {
+                None => shell.env_remove(name),
+                Some(value) => shell.env(name, value),
+            };
+        }
+        Self::ready(shell, ports)
+    }
+
     /// The same on the ports of one that ended.
     pub(crate) fn start_on(data: &Path, ports: [u16; 3], arguments: &[&str]) -> Self {
-        let [grpc, http, api] = ports;
-        let listen = |port: u16| format!("127.0.0.1:{port}");
-        let mut process = Process::spawn(
-            spanreel(&["serve", "--data"])
-                .arg(data)
-                .args(["--listen-otlp-grpc", &listen(grpc), "--listen-otlp-http", &listen(http)])
-                .args(["--listen-api", &listen(api)])
-                .args(arguments)
-                .stdout(Stdio::null())
-                .stderr(Stdio::inherit()),
-        );
-        process.wait_until_ready(&format!("http://{}/readyz", listen(api)));
+        Self::spawn(data, ports, arguments, &[])
+    }
+
+    fn spawn(data: &Path, ports: [u16; 3], arguments: &[&str], settings: &[(&str, u64)]) -> Self {
+        let variable = |path: &str| format!("SPANREEL_{}", path.replace('.', "_").to_uppercase());
+        let mut command = serve(data, ports);
+        let _ = command
+            .args(arguments)
+            .envs(settings.iter().map(|(path, value)| (variable(path), value.to_string())));
+        Self::ready(command, ports)
+    }
+
+    fn ready(mut command: Command, ports: [u16; 3]) -> Self {
+        let mut process = Process::spawn(command.stdout(Stdio::null()).stderr(Stdio::inherit()));
+        process.wait_until_ready(&format!("http://127.0.0.1:{}/readyz", ports[2]));
         Self { process, ports, key: None }
     }
 
@@ -165,6 +199,11 @@ impl Server {
     /// Those of OTLP over gRPC and HTTP, and of the API.
     pub(crate) fn ports(&self) -> [u16; 3] {
         self.ports
+    }
+
+    /// Of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     pub(crate) fn otlp_grpc(&self) -> String {
@@ -222,6 +261,17 @@ pub(crate) fn wait_for(mut holds: impl FnMut() -> bool, otherwise: &str) {
         assert!(begun.elapsed() < Duration::from_secs(20), "{otherwise}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// The command of a server.
+fn serve(data: &Path, [grpc, http, api]: [u16; 3]) -> Command {
+    let listen = |port: u16| format!("127.0.0.1:{port}");
+    let mut command = spanreel(&["serve", "--data"]);
+    let _ = command
+        .arg(data)
+        .args(["--listen-otlp-grpc", &listen(grpc), "--listen-otlp-http", &listen(http)])
+        .args(["--listen-api", &listen(api)]);
+    command
 }
 
 /// Free loopback ports, each given out once. They lie below those that the system gives to clients, so that nobody takes

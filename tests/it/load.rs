@@ -24,12 +24,12 @@ use crate::harness::{NO_READERS, Server, readers, skipped, wait_for};
 const CLIENTS: u64 = 4;
 
 /// Trace id and span id, as hex.
-type Id = (String, String);
+pub(crate) type Id = (String, String);
 
 /// What the clients sent, and what was acknowledged.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    sent: BTreeSet<Id>,
+    pub(crate) sent: BTreeSet<Id>,
     pub(crate) acknowledged: BTreeSet<Id>,
 }
 
@@ -138,7 +138,7 @@ fn send_until_stopped(client: u64, shared: &Shared) {
     while !stopped() {
         let spans = run_spans(&mut random);
         for chunk in spans.chunks(3) {
-            let ids: Vec<_> = chunk.iter().map(|s| (hex(&s.trace_id), hex(&s.span_id))).collect();
+            let ids: Vec<Id> = chunk.iter().map(ids).collect();
             shared.ledger.lock().unwrap().sent.extend(ids.iter().cloned());
             let body = request(chunk).encode_to_vec();
             loop {
@@ -160,7 +160,7 @@ fn send_until_stopped(client: u64, shared: &Shared) {
 }
 
 /// A root span, and five turns of a model call that asks for a tool, and the tool call.
-fn run_spans(random: &mut Random) -> Vec<Span> {
+pub(crate) fn run_spans(random: &mut Random) -> Vec<Span> {
     let trace = [random.next().to_be_bytes(), random.next().to_be_bytes()].concat();
     let root = trace[8..].to_vec();
     let start = 1_790_000_000_000_000_000 + random.below(1_000_000_000);
@@ -213,7 +213,8 @@ fn run_spans(random: &mut Random) -> Vec<Span> {
     spans
 }
 
-fn span(
+/// A span of that name, with text attributes.
+pub(crate) fn span(
     random: &mut Random,
     trace: &[u8],
     parent: &[u8],
@@ -241,15 +242,21 @@ fn span(
     }
 }
 
-fn request(spans: &[Span]) -> ExportTraceServiceRequest {
+/// The request that holds these spans.
+pub(crate) fn request(spans: &[Span]) -> ExportTraceServiceRequest {
     let scope_spans = vec![ScopeSpans { spans: spans.to_vec(), ..ScopeSpans::default() }];
     ExportTraceServiceRequest {
         resource_spans: vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }],
     }
 }
 
+/// The ids of a span, as the ledger has them.
+pub(crate) fn ids(span: &Span) -> Id {
+    (hex(&span.trace_id), hex(&span.span_id))
+}
+
 /// (trace id, span id) of every span in an OTLP/JSON request.
-fn spans_of(otlp: &Json) -> Vec<Id> {
+pub(crate) fn spans_of(otlp: &Json) -> Vec<Id> {
     let each = |value: &Json, field: &str| value[field].as_array().cloned().unwrap_or_default();
     each(otlp, "resourceSpans")
         .iter()
@@ -271,7 +278,7 @@ fn hex(bytes: &[u8]) -> String {
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         let mut x = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         x ^= x >> 27;
         x ^= x << 13;

@@ -14,12 +14,16 @@
 mod api;
 mod captures;
 mod cli;
+mod client;
 mod collector;
+mod conformance;
 mod crash;
 mod golden;
 mod harness;
+mod hostile;
 mod load;
 mod senders;
 mod tables;
 mod tidy;
 mod truth;
+mod watch;

@@ -187,7 +187,7 @@ impl Into {
         };
         match self {
             Self::Folder { store, tenant } => {
-                let _ = store.append(tenant, kind, bytes)?.wait()?;
+                let _ = store.append_when_caught_up(tenant, kind, bytes)?.wait()?;
             }
             Self::Server { agent, otlp, key, .. } => {
                 let answer = post(agent, otlp, key.as_deref(), path, &bytes)?;

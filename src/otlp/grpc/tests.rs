@@ -81,3 +81,26 @@ async fn bad_frames_are_taken() {
         assert!(matches!(unframe(Bytes::from_static(body)), Err(Error::Invalid(_))), "{body:?}");
     }
 }
+
+/// Scenario: a service that OTLP has and this receiver has not, a method that nobody has, and a peer that speaks no gRPC.
+/// Guarantee: UNIMPLEMENTED, which is never sent again; the last hears of the other port.
+#[tokio::test]
+async fn an_unknown_service_is_sent_again_and_again() {
+    let (receiver, _) = receiver(Settings::default(), None);
+    let ask = async |path: &str, media: &str| {
+        let request = Request::post(path).header("content-type", media).body(Body::empty()).unwrap();
+        tower::ServiceExt::oneshot(router(receiver.clone()), request).await.unwrap()
+    };
+    for path in [
+        "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+        "/opentelemetry.proto.collector.trace.v1.TraceService/Import",
+    ] {
+        let answer = ask(path, "application/grpc+proto").await;
+        assert_eq!(answer.headers()["grpc-status"], "12", "{path}");
+        assert!(!answer.headers().contains_key("grpc-status-details-bin"), "{path}");
+    }
+    assert_eq!(
+        ask("/v1/traces", "application/x-protobuf").await.status(),
+        StatusCode::UNSUPPORTED_MEDIA_TYPE
+    );
+}

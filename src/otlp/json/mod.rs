@@ -9,8 +9,14 @@ mod message;
 mod scalar;
 
 use bytes::Bytes;
-use opentelemetry_proto::tonic::collector::{
-    logs::v1::ExportLogsServiceRequest, trace::v1::ExportTraceServiceRequest,
+use opentelemetry_proto::tonic::{
+    collector::{logs::v1::ExportLogsServiceRequest, trace::v1::ExportTraceServiceRequest},
+    common::v1::KeyValue,
+    logs::v1::LogRecord,
+    trace::v1::{
+        Span,
+        span::{Event, Link},
+    },
 };
 use prost::Message;
 
@@ -28,6 +34,16 @@ pub fn to_protobuf(signal: Signal, json: &[u8], limits: &Limits) -> Result<(Byte
         Signal::Metrics => return Ok((Bytes::new(), message::metric_points(json).map_err(invalid)?)),
     };
     Ok((bytes.into(), 0))
+}
+
+/// What reading so many bytes of JSON may take at once: the text, the structs made of it, their strings, and the
+/// protobuf. The shortest message is `{},`, and far larger in memory; how many there may be, the counts limit.
+pub fn memory_bytes(json_bytes: usize, limits: &Limits) -> usize {
+    let most = |count: usize, bytes: usize| count.min(json_bytes / 3).saturating_mul(bytes);
+    let structs = most(limits.attributes_max, size_of::<KeyValue>())
+        .saturating_add(most(limits.spans_max, size_of::<Span>().max(size_of::<LogRecord>())))
+        .saturating_add(most(limits.events_max, size_of::<Event>().max(size_of::<Link>())));
+    json_bytes.saturating_mul(3).saturating_add(structs)
 }
 
 /// Reads an `ExportTraceServiceRequest`.

@@ -148,6 +148,16 @@ fn a_flood_is_built_before_it_is_counted() {
     assert!(read("{}").is_ok(), "the next request starts with a full budget");
 }
 
+/// Scenario: 3 MiB of the shortest attributes, which gzip makes 3 KiB of.
+/// Guarantee: they are charged for what they take as structs, and a usual request for little.
+#[test]
+fn a_flood_in_json_is_charged_as_text() {
+    let structs = limits().attributes_max * size_of::<opentelemetry_proto::tonic::common::v1::KeyValue>();
+    assert!(memory_bytes(3 << 20, &limits()) > structs);
+    assert!(memory_bytes(64 << 20, &limits()) < 384 << 20);
+    assert!(memory_bytes(20 << 10, &limits()) < 4 << 20);
+}
+
 #[test]
 fn metric_points_are_not_counted() {
     let json = r#"{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"m","sum":{"dataPoints":[{},{}]}},{"gauge":{"dataPoints":[{}]}}]}]}]}"#;

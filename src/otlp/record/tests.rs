@@ -1,6 +1,6 @@
 use opentelemetry_proto::tonic::{
-    common::v1::{ArrayValue, KeyValueList},
-    trace::v1::span,
+    common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList, any_value::Value},
+    trace::v1::{Status, span},
 };
 
 use super::*;

@@ -91,7 +91,10 @@ fn a_single_fault_loses_what_was_acknowledged() {
         assert!(acked.keys().all(|seq| *seq < recovered.next_seq));
         if !happened {
             assert!(n > 60, "the faults were hardly used: {n}");
-            println!("scorecard: 6 single faults: each of {} operations, then power loss; 0 lost, 0 hangs", n - 1);
+            println!(
+                "scorecard: 6 single faults: each of {} operations, then power loss; 0 lost, 0 hangs",
+                n - 1
+            );
             break;
         }
     }
