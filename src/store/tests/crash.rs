@@ -167,15 +167,16 @@ fn a_crash_in_a_flush_loses_or_doubles_a_row() {
 /// Guarantee: as above.
 #[test]
 fn a_crash_in_a_recovery_loses_or_doubles_a_row() {
-    let every = if std::env::var("SPANREEL_CRASH_PAIRS").is_ok_and(|v| v == "all") { 1 } else { 7 };
+    let every: u64 = if std::env::var("SPANREEL_CRASH_PAIRS").is_ok_and(|v| v == "all") { 1 } else { 7 };
+    let step = usize::try_from(every).unwrap();
     let (before, calm) = (prepared(), calm());
     let mut pairs = 0;
-    for first in (0..).step_by(every) {
+    for first in (0_u64..).step_by(step) {
         let mut end = false;
-        for second in (first as u64 % every as u64..).step_by(every) {
+        for second in (first % every..).step_by(step) {
             let dir = tempfile::tempdir().unwrap();
             copy(before.path(), dir.path());
-            end = stopped_after(first as u64, dir.path());
+            end = stopped_after(first, dir.path());
             let whole = stopped_after(second, dir.path());
             settled(dir.path(), &calm, &format!("stopped after {first}, then after {second} changes"));
             pairs += 1;
