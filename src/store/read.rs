@@ -263,7 +263,9 @@ impl Store {
     /// The tenant, with everything that was acknowledged by now, unless the intake is far behind.
     pub(super) fn current(&self, id: &TenantId) -> Option<Arc<Tenant>> {
         let _ = self.inner.caught_up(CATCH_UP_MAX);
-        self.inner.known_tenant(id)
+        let tenant = self.inner.known_tenant(id)?;
+        tenant.link();
+        Some(tenant)
     }
 }
 

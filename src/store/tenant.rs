@@ -189,6 +189,22 @@ impl Hot {
         &self.links
     }
 
+    /// The same for a trace whose records, up to `newest`, were looked at without the lock.
+    fn link(&mut self, trace: TraceId, newest: Option<RecordHash>, keys: BTreeSet<String>) {
+        // Derived meanwhile, its links are those of its run.
+        if !self.is_live(trace) {
+            return;
+        }
+        self.links.add(trace, keys);
+        if self.newest(trace) == newest {
+            let _ = self.unlinked.remove(&trace);
+        }
+    }
+
+    fn newest(&self, trace: TraceId) -> Option<RecordHash> {
+        Some(self.records.get(&trace)?.last()?.hash)
+    }
+
     /// The derived tables know these traces now.
     pub(super) fn derived(&mut self, traces: &BTreeSet<TraceId>) {
         for trace in traces {
@@ -332,12 +348,32 @@ impl Tenant {
         Ok(())
     }
 
+    /// Works out what the newest records tie together. To read what they mean takes long, so it is done without the
+    /// lock; what comes meanwhile is left to whoever asks.
+    pub(super) fn link(&self) {
+        let unlinked: Vec<(TraceId, Vec<Arc<Record>>)> = {
+            let hot = &self.view.lock().hot;
+            hot.unlinked
+                .iter()
+                .map(|trace| (*trace, hot.records.get(trace).cloned().unwrap_or_default()))
+                .collect()
+        };
+        let newest = |records: &[Arc<Record>]| Some(records.last()?.hash);
+        let keys: Vec<_> =
+            unlinked.into_iter().map(|(trace, r)| (trace, newest(&r), run::join_keys(&r))).collect();
+        let mut view = self.view.lock();
+        for (trace, newest, keys) in keys {
+            view.hot.link(trace, newest, keys);
+        }
+    }
+
     /// Writes the hot records to `spans`. Returns the last frame that the table holds now.
     ///
     /// Exactly once: the commit carries the frame's number, and what the table holds already is dropped before. One
     /// node writes a tenant's table, so nothing can come in between.
     pub(super) fn flush(&self, app: String, now_ms: i64, now: Duration) -> Result<Option<u64>, table::Error> {
         let _work = self.work.lock();
+        self.link();
         let (spans, seq, mut records) = {
             let view = self.view.lock();
             let Some(seq) = view.hot.seq else { return Ok(None) };
