@@ -33,7 +33,8 @@ enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// Take frames again, after an upgrade that can read them; what is taken leaves the quarantine
+    /// Take frames again, after an upgrade that can read them; what is taken leaves the quarantine. No server may hold
+    /// the folder: it could not tell whose they are
     Retry {
         /// Numbers of frames; all when none is given
         seq: Vec<u64>,
@@ -94,7 +95,7 @@ fn retry(frames: &[Quarantined], place: &Place, out: &mut dyn Write) -> Result<u
     }
     let (mut taken, mut refused) = (0, 0);
     for (tenant, frames) in by_tenant {
-        let mut target = Target::open(&Place { tenant: tenant.to_owned(), ..place.clone() })?;
+        let mut target = Target::folder(&Place { tenant: tenant.to_owned(), ..place.clone() })?;
         let mut done = Vec::new();
         for frame in frames {
             match take(frame, &mut target) {
@@ -123,6 +124,9 @@ fn take(frame: &Quarantined, target: &mut Target) -> Result<(), Refusal> {
         "logs" => Signal::Logs,
         other => return Err(Refusal::Request(format!("is no telemetry but {other}; post it to the API"))),
     };
-    let bytes = frame.read().map_err(|error| Refusal::Target(error.into()))?;
-    target.take(signal, bytes).map(drop)
+    let bytes = frame.read().map_err(|error| Refusal::Request(format!("cannot be read: {error}")))?;
+    match target.take(signal, bytes)?.refused() {
+        None => Ok(()),
+        Some(reason) => Err(Refusal::Request(format!("is refused in part: {reason}"))),
+    }
 }

@@ -28,6 +28,9 @@ use crate::{
 /// Answers that are read of one input: each looks through all of it.
 const ANSWERS_MAX: usize = 256;
 
+/// Tools that one answer is put before, of those that share its call id.
+const WAITED_MAX: usize = 64;
+
 /// An answer of a person.
 #[derive(Debug)]
 struct Answer {
@@ -64,7 +67,11 @@ pub(super) fn infer(forest: &Forest, nodes: &[usize], drafts: &mut Vec<Draft>) -
             // The tool that was let run ran in the trace that shows the answer, before the model was told.
             let waited = answer.call.as_ref().and_then(|(id, _)| tools.get(&(node.trace, id.clone())));
             let waited = waited.map(Vec::as_slice).unwrap_or_default();
-            edges.extend(waited.iter().map(|(after, _)| Edge { class: Class::Asked, before, after: *after }));
+            edges.extend(waited.iter().take(WAITED_MAX).map(|(after, _)| Edge {
+                class: Class::Asked,
+                before,
+                after: *after,
+            }));
             let start = waited.iter().map(|(_, start)| *start).fold(node.order_ns, u64::min);
             drafts.push(step(node, answer, start, parent, before));
         }

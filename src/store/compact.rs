@@ -14,6 +14,9 @@ use super::{
     tenant::Tenant,
 };
 
+/// Content of the files that are joined at once, uncompressed.
+const JOIN_BYTES_MAX: u64 = 64 << 20;
+
 impl Inner {
     /// Joins the small files of the tenant's tables where they are many. Afterwards a table has fewer than
     /// `store.small_files_max` of them.
@@ -29,7 +32,7 @@ impl Inner {
         };
         let mut changed = false;
         for table in tables.all() {
-            let small = self.small_files(table);
+            let small = self.small_files(table)?;
             if small.len() >= self.settings.small_files_max.max(2) {
                 self.join(tenant, table, &small)?;
                 changed = true;
@@ -49,10 +52,21 @@ impl Inner {
         self.snapshot(tenant, version)
     }
 
-    fn small_files(&self, table: &TenantTable) -> BTreeSet<String> {
+    /// The small files of a table, as many as can be held in memory together: text that repeats is a thousand times
+    /// larger there than on disk.
+    fn small_files(&self, table: &TenantTable) -> Result<BTreeSet<String>, Error> {
         let limit = i64::try_from(self.settings.small_file_bytes).unwrap_or(i64::MAX);
         let small = table.state.files.values().filter(|file| file.size < limit);
-        small.map(|file| file.path.clone()).collect()
+        let mut chosen = BTreeSet::new();
+        let mut room = JOIN_BYTES_MAX;
+        for file in small {
+            let bytes = table.bytes_in_memory(&file.path)?;
+            if bytes <= room {
+                room -= bytes;
+                let _ = chosen.insert(file.path.clone());
+            }
+        }
+        Ok(chosen)
     }
 
     /// Writes the rows of `files` into one that replaces them.

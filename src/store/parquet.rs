@@ -266,6 +266,21 @@ fn read_inner<T: DeserializeOwned>(
     Ok(rows)
 }
 
+/// Bytes of all columns, uncompressed.
+///
+/// # Errors
+/// As [`read`].
+pub fn uncompressed_bytes(file: Bytes) -> Result<u64, Error> {
+    guarded(|| {
+        let builder =
+            ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| Error::Damaged(e.to_string()))?;
+        let groups = builder.metadata().row_groups().iter();
+        Ok(groups
+            .map(|group| u64::try_from(group.total_byte_size()).unwrap_or(u64::MAX))
+            .fold(0, u64::saturating_add))
+    })
+}
+
 /// The distinct values of the text column `key`.
 ///
 /// # Errors

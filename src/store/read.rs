@@ -107,7 +107,7 @@ impl Store {
         let Some(known) = self.current(tenant) else { return Ok(None) };
         let now = self.inner.clock.monotonic();
         let (opened, generation) = {
-            let view = known.view.lock();
+            let mut view = known.view.lock();
             (view.opened_run(id, now), view.generation)
         };
         if let Some(run) = opened {

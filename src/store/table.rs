@@ -134,6 +134,11 @@ impl TenantTable {
             .map_err(|source| self.file_error(path, source))
     }
 
+    /// Bytes of a live file's columns, uncompressed.
+    pub(super) fn bytes_in_memory(&self, path: &str) -> Result<u64, Error> {
+        parquet::uncompressed_bytes(self.bytes(path)?).map_err(|source| self.file_error(path, source))
+    }
+
     /// Writes a data file of `rows`, in their order, which no commit names yet; none when there are none. Its name is a
     /// function of `commit_id`.
     pub(super) fn write<T: Serialize>(

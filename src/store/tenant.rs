@@ -253,18 +253,27 @@ impl View {
     }
 
     /// The run `id` as it was read last, if nothing of it changed since: nothing at all did, or it is settled, as it was
-    /// then, and nothing of its traces is on its way to the tables.
-    pub(super) fn opened_run(&self, id: &str, now: Duration) -> Option<Arc<Run>> {
+    /// then, and nothing that belongs to it is on its way to the tables.
+    pub(super) fn opened_run(&mut self, id: &str, now: Duration) -> Option<Arc<Run>> {
         let opened = self.opened.as_ref().filter(|opened| opened.run.run_id == id && opened.until > now)?;
-        let is_as_stored = || {
-            let row = self.rows.get(id);
-            opened.run.settled
-                && row.is_some_and(|row| {
-                    row.settled && row.record_digest == opened.run.record_digest.to_string()
-                })
-                && opened.run.trace_ids.iter().all(|trace| !self.hot.is_live(*trace))
-        };
-        (opened.generation == self.generation || is_as_stored()).then(|| opened.run.clone())
+        let run = opened.run.clone();
+        if opened.generation == self.generation {
+            return Some(run);
+        }
+        let is_stored = self.rows.get(id).is_some_and(|row| {
+            row.settled && run.settled && row.record_digest == run.record_digest.to_string()
+        });
+        if !is_stored {
+            return None;
+        }
+        // What joined it since: another trace, a checkpoint, a log outside any trace.
+        let named = format!("run:{id}");
+        let mut from: BTreeSet<TraceId> = run.trace_ids.iter().copied().collect();
+        from.extend(self.stored.traces(&named));
+        from.extend(self.hot.linked().traces(&named));
+        let together = self.closure(from);
+        let known = |trace: &TraceId| !trace.is_valid() || run.trace_ids.contains(trace);
+        together.iter().all(|trace| known(trace) && !self.hot.is_live(*trace)).then_some(run)
     }
 
     pub(super) fn changed(&mut self) {

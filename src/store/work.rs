@@ -267,7 +267,11 @@ impl Inner {
             let _ = view.opened.take_if(|opened| opened.until <= now);
         }
         self.derive(tenant, at)?;
-        self.compact(tenant)
+        // The tables are whole without it.
+        if let Err(error) = self.compact(tenant) {
+            tracing::warn!(%error, tenant = %tenant.id, "cannot join small files");
+        }
+        Ok(())
     }
 
     fn is_due(&self, tenant: &Tenant) -> bool {

@@ -8,6 +8,8 @@ use std::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::tenant::TenantId;
+
 use super::{
     Error,
     error::at,
@@ -16,6 +18,8 @@ use super::{
     reader,
 };
 
+/// What a frame can be.
+const KINDS: [&str; 4] = ["traces", "logs", "checkpoint", "erase"];
 /// Under the log's folder.
 const FOLDER: &str = "quarantine";
 
@@ -63,10 +67,11 @@ impl Quarantined {
     }
 }
 
-/// The frames that were set aside in the log at `folder`, by number. Nothing is opened or changed.
+/// The frames that were set aside in the log at `folder`, by number. Nothing is opened or changed. A note that tells
+/// nothing is left out, and logged.
 ///
 /// # Errors
-/// When the folder or a note cannot be read. A folder that is absent holds none.
+/// When the folder cannot be read. A folder that is absent holds none.
 pub fn quarantined(folder: &Path) -> Result<Vec<Quarantined>, Error> {
     let folder = folder.join(FOLDER);
     let entries = match std::fs::read_dir(&folder) {
@@ -80,10 +85,15 @@ pub fn quarantined(folder: &Path) -> Result<Vec<Quarantined>, Error> {
         if !name.starts_with("frame-") || !name.ends_with(".json") {
             continue;
         }
-        let text = std::fs::read(&path).map_err(at(&path))?;
-        let note: Note = serde_json::from_slice(&text).map_err(|error| at(&path)(error.into()))?;
-        let path = path.with_extension(&note.kind);
-        frames.push(Quarantined { note, path });
+        let note = std::fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
+        match note
+            .filter(|note| KINDS.contains(&note.kind.as_str()) && note.tenant.parse::<TenantId>().is_ok())
+        {
+            Some(note) => frames.push(Quarantined { path: path.with_extension(&note.kind), note }),
+            None => {
+                tracing::warn!(note = %path.display(), "this note in quarantine does not tell what it is of")
+            }
+        }
     }
     frames.sort_by_key(|frame| frame.note.seq);
     Ok(frames)

@@ -71,6 +71,17 @@ fn what_was_set_aside_cannot_be_taken_again() {
         (&7.into(), &"acme".into(), &"it panics".into())
     );
     assert!(stderr(&["quarantine", "retry", "9", "--data", data], 66).contains("quarantine list"));
+    // A note that names a place, and one that is none, hide nothing.
+    std::fs::write(folder.join("frame-1.json"), before[0].to_string().replace("traces", "../../x")).unwrap();
+    std::fs::write(folder.join("frame-2.json"), "{").unwrap();
+    assert_eq!(listed(data), before);
+    // A server would take it for the tenant of a key.
+    let server = Server::start(dir.path());
+    assert!(stderr(&["quarantine", "retry", "--data", data], 73).contains("in use"));
+    let other = ["import", &capture("py-pydantic-v2"), "--data", data, "--tenant", "acme"];
+    assert!(stderr(&other, 2).contains("--key"));
+    assert!(server.terminate().success());
+    assert_eq!(listed(data), before);
     let retried = output(&["quarantine", "retry", "--data", data]);
     let said = String::from_utf8(retried.stdout).unwrap();
     assert!(retried.status.code() == Some(1) && said.contains("frame 8 stays"), "{said}");

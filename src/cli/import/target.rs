@@ -61,6 +61,13 @@ pub(in crate::cli) struct Taken {
     rejected_by_server: u64,
 }
 
+impl Taken {
+    /// Why not every record of the request is in the target now.
+    pub(in crate::cli) fn refused(self) -> Option<String> {
+        self.rejected
+    }
+}
+
 /// Why nothing of a request was taken.
 pub(in crate::cli) enum Refusal {
     /// It is no request, or no fit one.
@@ -91,12 +98,23 @@ struct PartialSuccess {
 }
 
 impl Target {
+    /// The data folder itself: a server that holds it would take what comes for the tenant of a key.
+    pub(in crate::cli) fn folder(place: &Place) -> Result<Self, Failure> {
+        let (tenant, store) = (place.tenant()?, open_store(place, Mode::ReadWrite)?);
+        Ok(Self { into: Into::Folder { store, tenant }, known: HashMap::new() })
+    }
+
     pub(in crate::cli) fn open(place: &Place) -> Result<Self, Failure> {
         let tenant = place.tenant()?;
         let into = match &place.url {
             Some(url) => Into::server(url, place.key.clone())?,
             None => match open_store(place, Mode::ReadWrite) {
                 Ok(store) => Into::Folder { store, tenant },
+                Err(store::Error::InUse { .. }) if place.tenant != "default" => {
+                    let said =
+                        "a server holds this folder; it takes the tenant from --key, not from --tenant";
+                    return Err(Failure::new(exit::USAGE, said));
+                }
                 Err(store::Error::InUse { api: Some(api), .. }) => {
                     Into::server(&format!("http://{api}"), place.key.clone())?
                 }

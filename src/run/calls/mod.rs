@@ -114,6 +114,10 @@ struct Shown {
     asked_before: BTreeSet<String>,
 }
 
+/// Model calls that an execution is put before, of those that show its answer: the first ones, and the others come after
+/// them by their time. An id that a whole run repeats would cost the square of its steps.
+const SHOWN_MAX: usize = 64;
+
 /// Ties calls, steps and answers together; adds inferred steps to `drafts`; returns the edges of order that follow.
 pub(super) fn tie(drafts: &mut Vec<Draft>, output_tools: &BTreeSet<String>) -> Vec<Edge> {
     fill::restore_calls(drafts);
@@ -274,7 +278,7 @@ fn edges(drafts: &[Draft], asked: &[Asked], shown: &Shown) -> Vec<Edge> {
     }
     for (number, draft) in drafts.iter().enumerate().filter(|(_, draft)| executes(&draft.step)) {
         let shows = draft.step.tool_call_id.as_ref().and_then(|id| shown.by_id.get(id));
-        for (model, _) in shows.into_iter().flatten() {
+        for (model, _) in shows.into_iter().flatten().take(SHOWN_MAX) {
             edges.push(Edge { class: Class::Result, before: number, after: *model });
         }
     }

@@ -11,13 +11,17 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef, json::ArrayWriter};
 use datafusion::{
-    common::DataFusionError,
+    common::{
+        DataFusionError,
+        tree_node::{Transformed, TreeNode},
+    },
     execution::{
         SendableRecordBatchStream,
         context::SQLOptions,
         memory_pool::FairSpillPool,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
+    physical_plan::{ExecutionPlan, coop::CooperativeExec, execute_stream},
     prelude::{DataFrame, ParquetReadOptions, SessionConfig, SessionContext, col, lit},
 };
 use serde::Serialize;
@@ -113,13 +117,12 @@ impl Engine {
     pub async fn rows(&self, relations: Vec<Relation>, text: &str) -> Result<Answer, Error> {
         let (planner, text) = (self.planner.clone(), text.to_owned());
         let limit = Duration::from_secs(planner.settings.query_timeout_s);
-        let work = async move {
-            let run = async { planner.collect(relations, &text).await?.print() };
-            tokio::time::timeout(limit, run).await.map_err(|_| Error::TooLong(limit))?
-        };
+        let work = async move { planner.collect(relations, &text).await?.print() };
         let threads = self.threads.as_ref().ok_or_else(|| Error::Failed("the engine has ended".into()))?;
         let work = AbortOnDropHandle::new(threads.spawn(work));
-        work.await.map_err(|error| Error::Failed(error.to_string()))?
+        // The caller's clock: that of the engine stands still while all of its threads are busy.
+        let answer = tokio::time::timeout(limit, work).await.map_err(|_| Error::TooLong(limit))?;
+        answer.map_err(|error| Error::Failed(error.to_string()))?
     }
 }
 
@@ -179,7 +182,9 @@ impl Planner {
         let options =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         let frame = session.sql_with_options(text, options).await?;
-        Ok(frame.execute_stream().await?)
+        let context = Arc::new(frame.task_ctx());
+        let plan = interruptible(frame.create_physical_plan().await?)?;
+        Ok(execute_stream(plan, context)?)
     }
 
     async fn collect(&self, relations: Vec<Relation>, text: &str) -> Result<Collected, Error> {
@@ -212,6 +217,20 @@ impl Planner {
         }
         Ok(session)
     }
+}
+
+/// The plan with a place in each operator that makes many rows of few where the query can be ended: without it, an
+/// aggregate over a join asks for rows until there are none left, which may take days.
+fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+    let wrapped = plan.transform_up(|node| {
+        let multiplies = node.children().len() > 1 || node.name().contains("Unnest");
+        Ok(if multiplies {
+            Transformed::yes(Arc::new(CooperativeExec::new(node)) as _)
+        } else {
+            Transformed::no(node)
+        })
+    });
+    Ok(wrapped?.data)
 }
 
 /// Rows of the files without the replaced ones, and the hot rows.
