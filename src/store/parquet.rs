@@ -14,7 +14,7 @@ use parquet::{
     },
     basic::{Compression, ZstdLevel},
     file::{
-        metadata::PageIndexPolicy,
+        metadata::{PageIndexPolicy, ParquetMetaData},
         properties::{EnabledStatistics, WriterProperties},
     },
     schema::types::ColumnPath,
@@ -25,6 +25,9 @@ use super::schema::Table;
 
 /// Rows of one batch while reading; bounds memory.
 const BATCH_ROWS: usize = 1024;
+/// Rows of one batch while writing. The texts of a column of a batch have 2 GiB together, and one text may be most of a
+/// request, and twice that as JSON.
+const WRITE_BATCH_ROWS: usize = 8;
 /// Bytes of a page of a body column.
 const BODY_PAGE_BYTES: usize = 1 << 20;
 /// Columns that hold content: no dictionary, large pages, no statistics.
@@ -108,7 +111,7 @@ impl Writer {
     }
 }
 
-/// Rows on their way to batches of [`BATCH_ROWS`].
+/// Rows on their way to batches of [`WRITE_BATCH_ROWS`].
 pub(super) struct Batches {
     decoder: Decoder,
     waiting: usize,
@@ -131,7 +134,7 @@ impl Batches {
     pub(super) fn push<T: Serialize>(&mut self, row: &T) -> Result<Option<RecordBatch>, Error> {
         self.decoder.serialize(std::slice::from_ref(row)).map_err(|e| failed(&e))?;
         self.waiting += 1;
-        if self.waiting < BATCH_ROWS {
+        if self.waiting < WRITE_BATCH_ROWS {
             return Ok(None);
         }
         self.finish()
@@ -255,7 +258,8 @@ fn read_inner<T: DeserializeOwned>(
         builder = builder.with_projection(mask);
     }
     let mut rows = Vec::new();
-    for batch in builder.with_batch_size(BATCH_ROWS).build().map_err(|e| damaged(&e))? {
+    let rows_at_once = if uncompressed(builder.metadata()) < 1 << 30 { BATCH_ROWS } else { WRITE_BATCH_ROWS };
+    for batch in builder.with_batch_size(rows_at_once).build().map_err(|e| damaged(&e))? {
         let batch = Arc::new(batch.map_err(|e| damaged(&e))?);
         let mut writer = LineDelimitedWriter::new(Vec::new());
         writer.write(&batch).and_then(|()| writer.finish()).map_err(|e| damaged(&e))?;
@@ -274,11 +278,15 @@ pub fn uncompressed_bytes(file: Bytes) -> Result<u64, Error> {
     guarded(|| {
         let builder =
             ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| Error::Damaged(e.to_string()))?;
-        let groups = builder.metadata().row_groups().iter();
-        Ok(groups
-            .map(|group| u64::try_from(group.total_byte_size()).unwrap_or(u64::MAX))
-            .fold(0, u64::saturating_add))
+        Ok(uncompressed(builder.metadata()))
     })
+}
+
+fn uncompressed(metadata: &ParquetMetaData) -> u64 {
+    let groups = metadata.row_groups().iter();
+    groups
+        .map(|group| u64::try_from(group.total_byte_size()).unwrap_or(u64::MAX))
+        .fold(0, u64::saturating_add)
 }
 
 /// The distinct values of the text column `key`.
