@@ -25,9 +25,6 @@ use crate::{
     otlp::record::TraceId,
 };
 
-/// Answers that are read of one input: each looks through all of it.
-const ANSWERS_MAX: usize = 256;
-
 /// Tools that one answer is put before, of those that share its call id.
 const WAITED_MAX: usize = 64;
 
@@ -128,58 +125,87 @@ fn step(node: &Node, answer: Answer, start: u64, parent: Option<usize>, number: 
 
 fn answers(input: &[Arc<Message>]) -> Vec<Answer> {
     let spoken = input.iter().rposition(|message| message.role == "assistant").map_or(0, |last| last + 1);
-    let new = input.iter().skip(spoken).flat_map(|message| &message.parts);
-    let told = new.filter_map(|part| if let Part::Other(block) = part { answer(block, input) } else { None });
-    told.take(ANSWERS_MAX).collect()
+    let new = || blocks(input.iter().skip(spoken)).filter(|block| is_answer(block));
+    if new().next().is_none() {
+        return Vec::new();
+    }
+    let asked = Asked::of(input);
+    new().filter_map(|block| answer(block, &asked)).collect()
 }
 
-fn answer(block: &Map<String, Value>, input: &[Arc<Message>]) -> Option<Answer> {
-    match kind(block)?.as_str() {
-        "tool_approval_response" => {
-            let id = text(block, &["approval_id", "approvalId"])?;
-            let approved = block.get("approved")?.as_bool()?;
-            Some(Answer {
-                decision: if approved { "approved" } else { "denied" }.to_owned(),
-                reason: text(block, &["reason"]),
-                call: waiting(&id, input),
-                id,
-            })
+fn is_answer(block: &Map<String, Value>) -> bool {
+    matches!(
+        kind(block).as_deref(),
+        Some("tool_approval_response" | "interrupt_response" | "interruptresponse")
+    )
+}
+
+fn answer(block: &Map<String, Value>, asked: &Asked<'_>) -> Option<Answer> {
+    if kind(block)? == "tool_approval_response" {
+        let id = text(block, &["approval_id", "approvalId"])?;
+        let approved = block.get("approved")?.as_bool()?;
+        return Some(Answer {
+            decision: if approved { "approved" } else { "denied" }.to_owned(),
+            reason: text(block, &["reason"]).map(str::to_owned),
+            call: asked.call(id),
+            id: id.to_owned(),
+        });
+    }
+    let inner = ["content", "interruptResponse"].iter().find_map(|key| block.get(*key)?.as_object());
+    let inner = inner.unwrap_or(block);
+    let response = inner.get("response")?;
+    Some(Answer {
+        id: text(inner, &["interrupt_id", "interruptId", "id"])?.to_owned(),
+        decision: response.as_str().map_or_else(|| canonical(response), str::to_owned),
+        reason: None,
+        call: None,
+    })
+}
+
+/// What an input shows of the calls that approval was asked for.
+struct Asked<'a> {
+    /// Call ids by approval id.
+    calls: HashMap<&'a str, &'a str>,
+    /// Names of tools by call id.
+    tools: HashMap<&'a str, &'a str>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(input: &'a [Arc<Message>]) -> Self {
+        let mut asked = Self { calls: HashMap::new(), tools: HashMap::new() };
+        for part in input.iter().flat_map(|message| &message.parts) {
+            if let Part::ToolCall { id: Some(id), name, .. } = part {
+                let _ = asked.tools.entry(id).or_insert(name);
+            }
         }
-        "interrupt_response" | "interruptresponse" => {
-            let inner = ["content", "interruptResponse"].iter().find_map(|key| block.get(*key)?.as_object());
-            let inner = inner.unwrap_or(block);
-            let response = inner.get("response")?;
-            Some(Answer {
-                id: text(inner, &["interrupt_id", "interruptId", "id"])?,
-                decision: response.as_str().map_or_else(|| canonical(response), str::to_owned),
-                reason: None,
-                call: None,
-            })
+        for block in blocks(input.iter()).filter(|b| kind(b).as_deref() == Some("tool_approval_request")) {
+            let ids = [&["approval_id", "approvalId"], &["tool_call_id", "toolCallId"]]
+                .map(|keys| text(block, keys));
+            if let [Some(approval), Some(call)] = ids {
+                let _ = asked.calls.entry(approval).or_insert(call);
+            }
         }
-        _ => None,
+        asked
+    }
+
+    /// The call that waits for this approval, and its tool.
+    fn call(&self, approval: &str) -> Option<(String, String)> {
+        let call = *self.calls.get(approval)?;
+        Some((call.to_owned(), (*self.tools.get(call)?).to_owned()))
     }
 }
 
-/// The call that an approval was asked for, told by the request before it.
-fn waiting(approval: &str, input: &[Arc<Message>]) -> Option<(String, String)> {
-    let parts = || input.iter().flat_map(|message| &message.parts);
-    let call = parts().find_map(|part| match part {
-        Part::Other(block) if kind(block)? == "tool_approval_request" => {
-            text(block, &["approval_id", "approvalId"]).filter(|id| id == approval)?;
-            text(block, &["tool_call_id", "toolCallId"])
-        }
-        _ => None,
-    })?;
-    parts().find_map(|part| match part {
-        Part::ToolCall { id: Some(id), name, .. } if *id == call => Some((call.clone(), name.clone())),
-        _ => None,
-    })
+fn blocks<'a>(
+    messages: impl Iterator<Item = &'a Arc<Message>>,
+) -> impl Iterator<Item = &'a Map<String, Value>> {
+    let parts = messages.flat_map(|message| &message.parts);
+    parts.filter_map(|part| if let Part::Other(block) = part { Some(block) } else { None })
 }
 
 fn kind(block: &Map<String, Value>) -> Option<String> {
     Some(block.get("type")?.as_str()?.replace('-', "_").to_ascii_lowercase())
 }
 
-fn text(block: &Map<String, Value>, keys: &[&str]) -> Option<String> {
-    keys.iter().find_map(|key| block.get(*key)?.as_str()).map(str::to_owned)
+fn text<'a>(block: &'a Map<String, Value>, keys: &[&str]) -> Option<&'a str> {
+    keys.iter().find_map(|key| block.get(*key)?.as_str())
 }

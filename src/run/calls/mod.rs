@@ -314,3 +314,42 @@ fn find_unasked(drafts: &mut [Draft], asked: &[Asked], shown: &Shown) {
         draft.calls.unasked = !matched.contains(&number) && id.is_some_and(nobody);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        otlp::record::{SpanId, TraceId},
+        run::steps::CallFindings,
+    };
+
+    fn draft(number: usize, kind: StepKind, input: Vec<Arc<Message>>) -> Draft {
+        let step =
+            Step { kind, tool_call_id: (kind == StepKind::ToolCall).then(|| "0".into()), ..Step::default() };
+        Draft {
+            step: Box::new(step),
+            node: None,
+            input,
+            rank: (number as u64, number, TraceId::default(), SpanId::default(), 0),
+            parent: None,
+            calls: CallFindings::default(),
+        }
+    }
+
+    /// Scenario: every call of a run has the id `0`, as some gateways number them.
+    /// Guarantee: the order costs a bounded number of edges a step, not the square of the steps.
+    #[test]
+    fn an_id_that_a_run_repeats_costs_the_square_of_its_steps() {
+        let answer = Part::tool_call_response(Some("0".into()), Some("found".into()));
+        let shows = Arc::new(Message { role: "tool".into(), parts: vec![answer], ..Message::default() });
+        let steps = 2_000;
+        let mut drafts: Vec<Draft> = (0..steps)
+            .map(|n| match n % 2 {
+                0 => draft(n, StepKind::ToolCall, Vec::new()),
+                _ => draft(n, StepKind::ModelCall, vec![Arc::clone(&shows)]),
+            })
+            .collect();
+        let edges = tie(&mut drafts, &BTreeSet::new());
+        assert!((1..=steps * SHOWN_MAX).contains(&edges.len()), "{} edges", edges.len());
+    }
+}
