@@ -75,3 +75,40 @@ fn share(origin: &Origin, records: usize) -> usize {
     let scope = origin.scope.as_ref().map_or(0, Message::encoded_len);
     (origin.resource.encoded_len() + scope).div_ceil(records.max(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::{
+        logs::v1::{LogRecord, ResourceLogs, ScopeLogs},
+        resource::v1::Resource,
+        trace::v1::{ResourceSpans, ScopeSpans, Span},
+    };
+    use serde_json::json;
+
+    use super::*;
+    use crate::otlp::fixtures::attributes_of;
+
+    /// Scenario: a large resource with two spans, and with two log records.
+    /// Guarantee: each record is charged with half of it.
+    #[test]
+    fn a_record_is_not_charged_for_its_resource() {
+        let attributes = attributes_of(&json!({"text": "x".repeat(10_000)}));
+        let resource = Some(Resource { attributes, ..Resource::default() });
+        let spans = ScopeSpans { spans: vec![Span::default(); 2], ..ScopeSpans::default() };
+        let spans = ResourceSpans {
+            resource: resource.clone(),
+            scope_spans: vec![spans],
+            ..ResourceSpans::default()
+        };
+        let logs = ScopeLogs { log_records: vec![LogRecord::default(); 2], ..ScopeLogs::default() };
+        let logs = ResourceLogs { resource, scope_logs: vec![logs], ..ResourceLogs::default() };
+        let requests = [
+            (Signal::Traces, ExportTraceServiceRequest { resource_spans: vec![spans] }.encode_to_vec()),
+            (Signal::Logs, ExportLogsServiceRequest { resource_logs: vec![logs] }.encode_to_vec()),
+        ];
+        for (signal, bytes) in requests {
+            let shares: Vec<_> = records(signal, &bytes, 0, 0).unwrap().iter().map(|r| r.share).collect();
+            assert!(shares.len() == 2 && shares.iter().all(|s| (5_000..6_000).contains(s)), "{shares:?}");
+        }
+    }
+}

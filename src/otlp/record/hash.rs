@@ -125,6 +125,8 @@ fn is_plain_value(value: &AnyValue) -> bool {
             array.values.iter().all(|value| value.value.is_none() || is_plain_value(value))
         }
         Some(Value::KvlistValue(list)) => is_plain(&list.values),
+        // JSON knows one of the many values that are no number.
+        Some(Value::DoubleValue(number)) => !number.is_nan() || number.to_bits() == f64::NAN.to_bits(),
         Some(_) => true,
     }
 }
@@ -145,6 +147,7 @@ fn holds_nothing(value: &mut AnyValue) -> bool {
             }
         }
         Some(Value::KvlistValue(list)) => make_plain(&mut list.values),
+        Some(Value::DoubleValue(number)) if number.is_nan() => *number = f64::NAN,
         Some(_) => {}
     }
     false

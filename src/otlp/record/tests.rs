@@ -37,6 +37,19 @@ fn what_passed_a_collector_is_another_record() {
     assert_eq!(hashes[0], hashes[1]);
 }
 
+/// Scenario: a double that is no number, with the bits that a division by zero leaves and with those that JSON gives back.
+/// Guarantee: they are the same record; a number is another.
+#[test]
+fn what_is_no_number_is_another_record_after_json() {
+    let hash = |number: f64| {
+        let value = Some(AnyValue { value: Some(Value::DoubleValue(number)) });
+        let log = LogRecord { attributes: vec![pair("k", value)], ..LogRecord::default() };
+        Record::new(Body::Log(log), Arc::default(), 0, 0).hash
+    };
+    assert_eq!(hash(f64::from_bits(0xfff8_0000_0000_0000)), hash(f64::NAN));
+    assert_ne!(hash(0.0), hash(f64::NAN));
+}
+
 /// Scenario: a value that is an empty text, beside one that is nothing.
 /// Guarantee: they are different records.
 #[test]
