@@ -22,6 +22,8 @@ pub struct Settings {
     pub small_file_bytes: u64,
     /// So many small files of a table are joined into one.
     pub small_files_max: usize,
+    /// Content of the files that are joined at once, uncompressed; a join holds a small multiple of it in memory.
+    pub join_bytes_max: u64,
     /// How long a stop may go on to derive runs after all records are in the tables; the next start derives the rest.
     pub stop_timeout_s: u64,
 }
@@ -37,6 +39,7 @@ impl Default for Settings {
             file_keep_s: 3600,
             small_file_bytes: 1 << 20,
             small_files_max: 16,
+            join_bytes_max: 64 << 20,
             stop_timeout_s: 10,
         }
     }

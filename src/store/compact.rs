@@ -14,9 +14,6 @@ use super::{
     tenant::Tenant,
 };
 
-/// Content of the files that are joined at once, uncompressed.
-const JOIN_BYTES_MAX: u64 = 64 << 20;
-
 impl Inner {
     /// Joins the small files of the tenant's tables where they are many. Afterwards a table has fewer than
     /// `store.small_files_max` of them.
@@ -58,7 +55,7 @@ impl Inner {
         let limit = i64::try_from(self.settings.small_file_bytes).unwrap_or(i64::MAX);
         let small = table.state.files.values().filter(|file| file.size < limit);
         let mut chosen = BTreeSet::new();
-        let mut room = JOIN_BYTES_MAX;
+        let mut room = self.settings.join_bytes_max;
         for file in small {
             let bytes = table.bytes_in_memory(&file.path)?;
             if bytes <= room {
