@@ -158,7 +158,7 @@ pub fn repair(text: &str) -> Option<Value> {
         serde_json::from_str(&format!("{head}{quote}{tail}")).ok()
     };
     let quote = if in_string { "\"" } else { "" };
-    // A cut inside an escape leaves at most `\uXXX`.
+    // A cut inside an escape leaves at most `\u` and three digits.
     let escape_cut = in_string && text.len() - escape_at < 6;
     let head = if escaped { text.get(..escape_at)? } else { text };
     close(head, quote, closers.len())
