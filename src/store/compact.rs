@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 use super::{
     Error, Inner,
     rows::spans::row_id,
-    schema::Table,
+    schema::{PARTITION, Table},
     table::{self, TenantTable, key_of},
     tenant::Tenant,
 };
 
 impl Inner {
-    /// Joins the small files of the tenant's tables where they are many. Afterwards a table has fewer than
-    /// `store.small_files_max` of them.
+    /// Joins the small files of the tenant's tables: those of today when there are `store.small_files_max`, those of a
+    /// day that is over at once. What would be over `store.join_bytes_max` stays.
     pub(super) fn compact(&self, tenant: &Tenant) -> Result<(), Error> {
         let _work = tenant.work.lock();
         let tables = {
@@ -27,13 +27,19 @@ impl Inner {
             }
             view.tables.clone()
         };
-        let mut changed = false;
+        let (mut changed, today) = (false, table::day(self.now().unix_ms()));
         for table in tables.all() {
-            let small = self.small_files(table)?;
-            if small.len() >= self.settings.small_files_max.max(2) {
-                self.join(tenant, table, &small)?;
+            // What could not be joined on that day cannot be now.
+            let looked_at = (table.version(), today.clone());
+            if tenant.joined.lock().get(&table.table) == Some(&looked_at) {
+                continue;
+            }
+            for (day, files) in self.small_files(table, &today)? {
+                self.join(tenant, table, &day, &files)?;
                 changed = true;
             }
+            let version = tenant.view.lock().tables.get(table.table).version();
+            let _ = tenant.joined.lock().insert(table.table, (version, today.clone()));
         }
         drop(tables);
         if !changed {
@@ -49,25 +55,43 @@ impl Inner {
         self.snapshot(tenant, version)
     }
 
-    /// The small files of a table, as many as can be held in memory together: text that repeats is a thousand times
-    /// larger there than on disk.
-    fn small_files(&self, table: &TenantTable) -> Result<BTreeSet<String>, Error> {
+    /// The small files of each day, where they are many, or the day is over: as many as can be held in memory together,
+    /// since text that repeats is a thousand times larger there than on disk.
+    fn small_files(
+        &self,
+        table: &TenantTable,
+        today: &str,
+    ) -> Result<BTreeMap<String, BTreeSet<String>>, Error> {
         let limit = i64::try_from(self.settings.small_file_bytes).unwrap_or(i64::MAX);
-        let small = table.state.files.values().filter(|file| file.size < limit);
-        let mut chosen = BTreeSet::new();
-        let mut room = self.settings.join_bytes_max;
-        for file in small {
-            let bytes = table.bytes_in_memory(&file.path)?;
-            if bytes <= room {
-                room -= bytes;
-                let _ = chosen.insert(file.path.clone());
+        let mut days: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for file in table.state.files.values().filter(|file| file.size < limit) {
+            let day = file.partition_values.get(PARTITION).cloned().flatten().unwrap_or_default();
+            let _ = days.entry(day).or_default().insert(file.path.clone());
+        }
+        let few = |day: &String| if day == today { self.settings.small_files_max.max(2) } else { 2 };
+        days.retain(|day, files| files.len() >= few(day));
+        for files in days.values_mut() {
+            let mut room = self.settings.join_bytes_max;
+            for path in std::mem::take(files) {
+                let bytes = table.bytes_in_memory(&path)?;
+                if bytes <= room {
+                    room -= bytes;
+                    let _ = files.insert(path);
+                }
             }
         }
-        Ok(chosen)
+        days.retain(|_, files| files.len() > 1);
+        Ok(days)
     }
 
-    /// Writes the rows of `files` into one that replaces them.
-    fn join(&self, tenant: &Tenant, table: &TenantTable, files: &BTreeSet<String>) -> Result<(), Error> {
+    /// Writes the rows of `files` into one of the same day that replaces them.
+    fn join(
+        &self,
+        tenant: &Tenant,
+        table: &TenantTable,
+        day: &str,
+        files: &BTreeSet<String>,
+    ) -> Result<(), Error> {
         let mut rows: BTreeMap<(String, i64, String), Vec<Map<String, Value>>> = BTreeMap::new();
         for path in files {
             for row in table.read::<Map<String, Value>>(path, None)? {
@@ -78,7 +102,7 @@ impl Inner {
         let names: Vec<&str> = files.iter().map(String::as_str).collect();
         let commit_id = row_id(&tenant.id, table.table.name(), &[&["compact"][..], &names].concat());
         let now_ms = self.now().unix_ms();
-        let add = table.write(rows.into_values().flatten().map(Ok), &commit_id, now_ms)?;
+        let add = table.write(rows.into_values().flatten().map(Ok), &commit_id, day, now_ms)?;
         let add = add.map(|file| (table::same_rows(file), keys));
         let mut view = tenant.view.lock();
         view.listed = None;

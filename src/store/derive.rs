@@ -182,7 +182,7 @@ impl Inner {
                 let _ = keys.insert(key_of(row, table).to_owned());
             }
         });
-        let add = current.write(rows, &commit_id, now_ms)?.map(|add| (add, keys));
+        let add = current.write(rows, &commit_id, &table::day(now_ms), now_ms)?.map(|add| (add, keys));
         let txns =
             [("derive".to_owned(), revision), ("derive_now".to_owned(), now.0), ("owner".to_owned(), 1)];
         // A table that is shared is copied when it changes.

@@ -139,19 +139,16 @@ impl TenantTable {
         parquet::uncompressed_bytes(self.bytes(path)?).map_err(|source| self.file_error(path, source))
     }
 
-    /// Writes a data file of `rows`, in their order, which no commit names yet; none when there are none. Its name is a
-    /// function of `commit_id`.
+    /// Writes a data file of `rows`, in their order, into the partition of `day`. No commit names it yet; there is none
+    /// when there are no rows. Its name is a function of `commit_id`.
     pub(super) fn write<T: Serialize>(
         &self,
         rows: impl Iterator<Item = Result<T, Error>>,
         commit_id: &str,
+        day: &str,
         now_ms: i64,
     ) -> Result<Option<Add>, Error> {
-        let date = chrono::DateTime::from_timestamp_millis(now_ms)
-            .unwrap_or_default()
-            .format("%Y-%m-%d")
-            .to_string();
-        let path = format!("{PARTITION}={date}/{commit_id}.parquet");
+        let path = format!("{PARTITION}={day}/{commit_id}.parquet");
         let failed = |source| self.file_error(&path, source);
         let mut file = parquet::Writer::new(self.table).map_err(failed)?;
         for row in rows {
@@ -166,7 +163,7 @@ impl TenantTable {
         self.objects.put(&name, &bytes).map_err(|source| Error::Io { path: name, source })?;
         Ok(Some(Add {
             path,
-            partition_values: BTreeMap::from([(PARTITION.to_owned(), Some(date))]),
+            partition_values: BTreeMap::from([(PARTITION.to_owned(), Some(day.to_owned()))]),
             size: i64::try_from(bytes.len()).unwrap_or(i64::MAX),
             modification_time: now_ms,
             data_change: true,
@@ -288,6 +285,11 @@ impl TenantTable {
         let _ = put.map_err(|source| Error::Io { path: name, source })?;
         Ok(self.log.advance(Arc::make_mut(&mut self.state))?)
     }
+}
+
+/// The day of a moment, as partitions are named.
+pub(super) fn day(unix_ms: i64) -> String {
+    chrono::DateTime::from_timestamp_millis(unix_ms).unwrap_or_default().format("%Y-%m-%d").to_string()
 }
 
 /// A file that holds rows which other files of the table held before.

@@ -34,6 +34,8 @@ pub(super) struct Tenant {
     pub(super) view: Mutex<View>,
     /// Files on disk that nobody needs, with when that was first seen.
     pub(super) unneeded: Mutex<BTreeMap<(Table, String), Duration>>,
+    /// The version of each table in which small files were looked for last, and the day.
+    pub(super) joined: Mutex<BTreeMap<Table, (u64, String)>>,
 }
 
 /// What a reader sees at one moment.
@@ -341,7 +343,13 @@ impl Tenant {
                 view.insert_row(RunRow::from_row(row)?);
             }
         }
-        let tenant = Self { id, work: Mutex::new(()), view: Mutex::new(view), unneeded: Mutex::default() };
+        let tenant = Self {
+            id,
+            work: Mutex::new(()),
+            view: Mutex::new(view),
+            unneeded: Mutex::default(),
+            joined: Mutex::default(),
+        };
         tenant.recover_pending()?;
         Ok(tenant)
     }
@@ -400,7 +408,7 @@ impl Tenant {
             let _ = keys.insert(row.trace_id.clone());
             Ok(row)
         });
-        let add = spans.write(rows, &commit_id, now_ms)?.map(|add| (add, keys));
+        let add = spans.write(rows, &commit_id, &table::day(now_ms), now_ms)?.map(|add| (add, keys));
         // A table that is shared is copied when it changes.
         drop(spans);
         let mut view = self.view.lock();

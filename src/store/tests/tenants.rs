@@ -174,3 +174,38 @@ fn files_that_are_large_in_memory_are_joined() {
     assert_eq!(hashes(&store).len(), 6);
     crash(&store);
 }
+
+/// Scenario: small files of two days are joined.
+/// Guarantee: every record stays in the partition of the day on which it came; a day that is over has one small file.
+#[test]
+fn a_record_moves_to_another_day() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = clock();
+    let settings = config::store::Settings { small_files_max: 3, ..Default::default() };
+    let (wal, metrics) = (Default::default(), Arc::default());
+    let store = Store::open(dir.path(), settings, wal, clock.clone(), metrics, Mode::ReadWrite).unwrap();
+    let mut sent = 0;
+    for _ in 0..2 {
+        for _ in 0..4 {
+            sent += 1;
+            send(&store, &[span(sent, 2)]);
+            store.settle_and_flush().unwrap();
+        }
+        clock.advance(Duration::from_secs(86_400));
+    }
+    store.settle_and_flush().unwrap();
+    let tenant = store.inner.all_tenants().remove(0);
+    let spans = tenant.view.lock().tables.spans.clone();
+    let days: Vec<(String, usize)> = spans
+        .state
+        .files
+        .keys()
+        .map(|path| {
+            let rows = spans.read::<serde_json::Value>(path, None).unwrap().len();
+            (path.split_once('/').unwrap().0.to_owned(), rows)
+        })
+        .collect();
+    assert_eq!(days.iter().map(|(_, rows)| *rows).collect::<Vec<_>>(), [4, 4], "{days:?}");
+    assert_ne!(days[0].0, days[1].0);
+    crash(&store);
+}
