@@ -62,6 +62,16 @@ hex_id!(
     /// A trace id; written as 32 hex digits.
     TraceId, 16
 );
+impl TraceId {
+    /// Where the checkpoints that are posted for a run stand: an id like that of a trace, made of the run's.
+    pub fn of_checkpoints(run_id: &str) -> Self {
+        let mut id = [0; 16];
+        let hasher = blake3::Hasher::new_derive_key("spanreel checkpoints of a run");
+        { hasher }.update(run_id.as_bytes()).finalize_xof().fill(&mut id);
+        Self(id)
+    }
+}
+
 hex_id!(
     /// A span id; written as 16 hex digits.
     SpanId, 8
@@ -177,6 +187,14 @@ impl Record {
             Body::Span(s) => TraceId::from_slice(&s.trace_id),
             Body::Log(l) => TraceId::from_slice(&l.trace_id),
             Body::Checkpoint(_) => TraceId::default(),
+        }
+    }
+
+    /// What it is looked up by: its trace, or for a checkpoint the place of those of its run.
+    pub fn place(&self) -> TraceId {
+        match &self.body {
+            Body::Checkpoint(checkpoint) => TraceId::of_checkpoints(&checkpoint.run_id),
+            _ => self.trace_id(),
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) fn settled<'a>(
 ) -> BTreeSet<TraceId> {
     let mut traces: BTreeMap<TraceId, (u64, bool)> = BTreeMap::new();
     for record in records {
-        let (last, ended) = traces.entry(record.trace_id()).or_default();
+        let (last, ended) = traces.entry(record.place()).or_default();
         *last = record.received_at.max(*last);
         *ended |= record.as_span().is_some_and(|s| s.parent_span_id.is_empty() && s.end_time_unix_nano != 0);
     }

@@ -35,24 +35,33 @@ impl Links {
     }
 }
 
-/// All traces that `from` belong together with, by the keys of any of `links`.
+/// All traces that `from` belong together with, by the keys of any of `links`, and where checkpoints of theirs stand:
+/// they may have been there before anything named their run.
 pub(super) fn closure(from: impl IntoIterator<Item = TraceId>, links: &[&Links]) -> BTreeSet<TraceId> {
     let mut found: BTreeSet<TraceId> = from.into_iter().collect();
+    let mut checkpoints: BTreeSet<TraceId> = BTreeSet::new();
     let mut open: Vec<TraceId> = found.iter().copied().collect();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     while let Some(trace) = open.pop() {
         let own = format!("trace:{trace}");
         let by_own = links.iter().flat_map(|l| l.traces(&own));
         let mut next: Vec<TraceId> = by_own.collect();
+        let mut named: Vec<TraceId> = Vec::new();
+        if !checkpoints.contains(&trace) {
+            // A run may go by its trace's id.
+            named.push(TraceId::of_checkpoints(&trace.to_string()));
+        }
         for key in links.iter().filter_map(|l| l.by_trace.get(&trace)).flatten() {
             if !seen.insert(key) {
                 continue;
             }
             // A key that names a trace ties to it though the trace itself says nothing.
+            named.extend(key.strip_prefix("run:").map(TraceId::of_checkpoints));
             next.extend(key.strip_prefix("trace:").and_then(|t| t.parse::<TraceId>().ok()));
             next.extend(links.iter().flat_map(|l| l.traces(key)));
         }
-        for trace in next {
+        checkpoints.extend(named.iter().copied());
+        for trace in next.into_iter().chain(named) {
             if found.insert(trace) {
                 open.push(trace);
             }
@@ -74,8 +83,13 @@ mod tests {
         hot.add(t(2), ["run:a".into(), "run:b".into()]);
         hot.add(t(3), ["run:b".into(), format!("trace:{}", t(4))]);
         let all = closure([t(1)], &[&stored, &hot]);
-        assert_eq!(all, BTreeSet::from([t(1), t(2), t(3), t(4)]));
+        let of = |traces: &[u8], runs: &[&str]| {
+            let homes = traces.iter().map(|n| TraceId::of_checkpoints(&t(*n).to_string()));
+            let homes = homes.chain(runs.iter().map(|id| TraceId::of_checkpoints(id)));
+            homes.chain(traces.iter().map(|n| t(*n))).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(all, of(&[1, 2, 3, 4], &["a", "b"]));
         hot.remove(t(2));
-        assert_eq!(closure([t(1)], &[&stored, &hot]), BTreeSet::from([t(1)]));
+        assert_eq!(closure([t(1)], &[&stored, &hot]), of(&[1], &["a"]));
     }
 }

@@ -11,7 +11,7 @@ use super::{
     tenant::{Listed, Opened, Tenant, View, ordered, stored_records, trace_of},
 };
 use crate::{
-    otlp::record::{Record, TraceId},
+    otlp::record::{Body, Record, TraceId},
     run::{
         self, Run, Settled,
         model::{Replayability, RunCheckpoint, RunStatus},
@@ -133,7 +133,7 @@ impl Store {
             return Ok((!posted.is_empty()).then(|| (Found::Checkpoints(posted), records)));
         };
         let traces: BTreeSet<TraceId> = run.trace_ids.iter().copied().collect();
-        records.retain(|r| traces.contains(&r.trace_id()) || traces.is_empty());
+        records.retain(|r| traces.is_empty() || traces.contains(&r.trace_id()) || is_checkpoint_of(r, run));
         let found = if run.run_id == id { Found::Run(run.clone()) } else { Found::Alias(run.run_id.clone()) };
         Ok(Some((found, ordered(records))))
     }
@@ -198,13 +198,12 @@ impl Store {
     ) -> Result<Option<(Vec<Arc<Record>>, Vec<Arc<Run>>)>, Error> {
         let Some(tenant) = self.current(tenant) else { return Ok(None) };
         let together = |view: &mut View| {
-            let mut from: BTreeSet<TraceId> = view.stored.traces(&format!("run:{id}")).collect();
-            from.extend(view.hot.linked().traces(&format!("run:{id}")));
-            // A run that no producer named has its trace's id; one of loose logs is found among them.
-            from.extend(id.parse::<TraceId>().ok());
+            let mut from = view.named(id);
+            // A run of loose logs is found among them.
             if from.is_empty() {
                 let _ = from.insert(TraceId::default());
             }
+            let _ = from.insert(TraceId::of_checkpoints(id));
             view.closure(from)
         };
         let Records { all, settled, .. } = records_of(&tenant, together)?;
@@ -350,4 +349,13 @@ fn place_of_cursor(cursor: &str) -> Result<(i64, String), Error> {
     let text = hex::decode(cursor).ok().and_then(|b| String::from_utf8(b).ok()).ok_or(Error::Cursor)?;
     let (start, id) = text.split_once(':').ok_or(Error::Cursor)?;
     Ok((start.parse().map_err(|_| Error::Cursor)?, id.to_owned()))
+}
+
+fn is_checkpoint_of(record: &Record, run: &Run) -> bool {
+    match &record.body {
+        Body::Checkpoint(checkpoint) => {
+            checkpoint.run_id == run.run_id || run.aliases.contains(&checkpoint.run_id)
+        }
+        _ => false,
+    }
 }

@@ -144,7 +144,7 @@ impl Hot {
                 continue;
             }
             let _ = self.oldest.get_or_insert(now);
-            let trace = record.trace_id();
+            let trace = record.place();
             self.bytes += size(&record);
             let _ = self.unlinked.insert(trace);
             self.records.entry(trace).or_default().push(Arc::new(record));
@@ -221,7 +221,7 @@ impl Hot {
     pub(super) fn recover_pending(&mut self, traces: BTreeSet<TraceId>, records: &[Arc<Record>]) {
         let mut by_trace: BTreeMap<TraceId, Vec<Arc<Record>>> = BTreeMap::new();
         for record in records {
-            by_trace.entry(record.trace_id()).or_default().push(record.clone());
+            by_trace.entry(record.place()).or_default().push(record.clone());
         }
         for (trace, records) in by_trace {
             self.links.add(trace, run::join_keys(&records));
@@ -269,13 +269,21 @@ impl View {
             return None;
         }
         // What joined it since: another trace, a checkpoint, a log outside any trace.
-        let named = format!("run:{id}");
         let mut from: BTreeSet<TraceId> = run.trace_ids.iter().copied().collect();
-        from.extend(self.stored.traces(&named));
-        from.extend(self.hot.linked().traces(&named));
+        from.extend(self.named(id));
+        let _ = from.insert(TraceId::of_checkpoints(id));
         let together = self.closure(from);
-        let known = |trace: &TraceId| !trace.is_valid() || run.trace_ids.contains(trace);
-        together.iter().all(|trace| known(trace) && !self.hot.is_live(*trace)).then_some(run)
+        (!together.iter().any(|trace| self.hot.is_live(*trace))).then_some(run)
+    }
+
+    /// The traces that name the run `id`.
+    pub(super) fn named(&mut self, id: &str) -> BTreeSet<TraceId> {
+        let key = format!("run:{id}");
+        let mut traces: BTreeSet<TraceId> = self.stored.traces(&key).collect();
+        traces.extend(self.hot.linked().traces(&key));
+        // A run that no producer named has its trace's id.
+        traces.extend(id.parse::<TraceId>().ok());
+        traces
     }
 
     pub(super) fn changed(&mut self) {
@@ -397,7 +405,7 @@ impl Tenant {
             let records: Vec<Arc<Record>> = view.hot.records.values().flatten().cloned().collect();
             (view.tables.spans.clone(), seq, records)
         };
-        let traces: BTreeSet<TraceId> = records.iter().map(|r| r.trace_id()).collect();
+        let traces: BTreeSet<TraceId> = records.iter().map(|r| r.place()).collect();
         let there = stored_hashes(&spans, &traces)?;
         records.retain(|r| !there.contains(&r.hash.to_string()));
         let commit_id = row_id(&self.id, &app, &[&seq.to_string()]);
@@ -431,7 +439,7 @@ pub(super) fn ordered(mut records: Vec<Arc<Record>>) -> Vec<Arc<Record>> {
     records.sort_by_cached_key(|r| {
         let start =
             r.as_span().map(|s| s.start_time_unix_nano).or_else(|| r.as_log().map(|l| l.time_unix_nano));
-        (r.trace_id(), r.as_span().is_none(), start, r.span_id(), r.hash)
+        (r.place(), r.as_span().is_none(), start, r.span_id(), r.hash)
     });
     records
 }

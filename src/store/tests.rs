@@ -185,6 +185,45 @@ fn a_page_of_a_run_costs_all_of_it_or_is_old() {
     crash(&store);
 }
 
+/// Scenario: a checkpoint is posted for a run that has settled, and one for a run of which no span came yet; both are
+/// written to the tables; the server starts again; then a late span of each comes.
+/// Guarantee: the run, the list and the tables have the checkpoint all the while.
+#[test]
+fn a_checkpoint_leaves_its_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (clock, tenant) = (clock(), TenantId::embedded());
+    let store = open(dir.path(), &clock).unwrap();
+    let id = |t: u8| hex::encode([t; 16]);
+    let post = |t: u8| {
+        let checkpoint = serde_json::json!({"run_id": id(t), "checkpoint_id": "c"}).to_string();
+        let _ = store.append(&tenant, FrameKind::Checkpoint, checkpoint.into()).unwrap().wait().unwrap();
+    };
+    let checkpoints = |store: &Store, t: u8| match store.run(&tenant, &id(t)).unwrap() {
+        Some(Found::Run(run)) => run.checkpoints.len(),
+        Some(Found::Checkpoints(posted)) => posted.len(),
+        other => panic!("{other:?}"),
+    };
+    send(&store, &[span(1, 1), span(1, 2)]);
+    store.settle_and_flush().unwrap();
+    post(1);
+    post(2);
+    store.inner.catch_up();
+    assert_eq!([1, 2].map(|t| checkpoints(&store, t)), [1, 1], "hot");
+    store.settle_and_flush().unwrap();
+    assert_eq!([1, 2].map(|t| checkpoints(&store, t)), [1, 1], "in the tables");
+    crash(&store);
+    drop(store);
+    let store = open(dir.path(), &clock).unwrap();
+    assert_eq!([1, 2].map(|t| checkpoints(&store, t)), [1, 1], "started again");
+    send(&store, &[span(1, 3), span(2, 1), span(2, 2)]);
+    store.settle_and_flush().unwrap();
+    assert_eq!([1, 2].map(|t| checkpoints(&store, t)), [1, 1], "derived again");
+    let page = store.runs(&tenant, &RunFilter::default(), None, 10).unwrap();
+    assert!(page.items.len() == 2 && page.items.iter().all(|row| row.checkpoints == ["c"]), "{page:?}");
+    assert_eq!(rows(&store, schema::Table::Checkpoints).len(), 2);
+    crash(&store);
+}
+
 /// Scenario: runs arrive, are flushed, derived and get late spans, while readers list them and query the tables.
 /// Guarantee: at every moment each run that was acknowledged is there, and each run and step once.
 #[test]

@@ -106,6 +106,7 @@ impl SpanRow {
             Body::Log(log) => row.set_log(log),
             Body::Checkpoint(checkpoint) => {
                 row.record = "checkpoint".into();
+                row.trace_id = record.place().to_string();
                 row.body = Some(json!(checkpoint).to_string());
             }
         }
