@@ -1,4 +1,6 @@
-//! Documents that answer for a run.
+//! Documents that answer for a run, and simulated replay.
 
 pub mod document;
 pub mod export;
+pub mod sim;
+pub mod wire;
