@@ -2,13 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::{Reader, call_id, media};
+use super::{Reader, call_id, item, media};
 use crate::genai::{
     message::Part,
     state::{self, Opened, open},
 };
 
 const ID_KEYS: &[&str] = &["call_id", "tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "id", "ref"];
+const TOOL_CALLS: &[&str] = &["tool_call", "function", "tool_use", "tool-call", "toolUse"];
+const TOOL_RESULTS: &[&str] = &["tool_call_response", "tool_result", "tool-result", "toolResult"];
 const RESULT_KEYS: &[&str] = &["response", "result", "content", "output"];
 const CALL_KEYS: &[&str] = &[
     "id",
@@ -72,19 +74,22 @@ impl Reader<'_> {
                 Part::Text { content, extra: rest(object, &["content", "text"]) }
             }
             "reasoning" | "thinking" => {
-                let content = self.text(object, &["content", "thinking", "text", "reasoning"]);
-                let content = content.or_else(|| summary(object));
+                let content = match object.get("content") {
+                    Some(Value::Array(_)) => None,
+                    _ => self.text(object, &["content", "thinking", "text", "reasoning"]),
+                };
+                let content = content.or_else(|| item::reasoning(object));
                 Part::Reasoning {
                     content,
                     extra: rest(object, &["content", "thinking", "text", "reasoning"]),
                 }
             }
-            "tool_call" | "function" | "tool_use" | "tool-call" | "function_call" | "toolUse" => {
+            kind if TOOL_CALLS.contains(&kind) || item::CALLS.contains(&kind) => {
                 return self
                     .tool_call(nested("toolUse").unwrap_or(object))
                     .or(Some(Part::Other(object.clone())));
             }
-            "tool_call_response" | "tool_result" | "tool-result" | "function_call_output" | "toolResult" => {
+            kind if TOOL_RESULTS.contains(&kind) || item::RESULTS.contains(&kind) => {
                 self.tool_result(nested("toolResult").unwrap_or(object))
             }
             _ => {
@@ -189,12 +194,6 @@ fn document(object: &Map<String, Value>) -> Option<String> {
     let blocks = object.get("content").and_then(Value::as_array).filter(|_| known)?;
     let texts: Option<Vec<&str>> = blocks.iter().map(|block| block.get("text")?.as_str()).collect();
     Some(texts?.concat()).filter(|text| !text.is_empty())
-}
-
-/// The summary of a reasoning item, whose own text stays with the provider.
-fn summary(item: &Map<String, Value>) -> Option<String> {
-    let texts = item.get("summary")?.as_array()?.iter().filter_map(|s| s.get("text")?.as_str());
-    Some(texts.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
 }
 
 fn rest(object: &Map<String, Value>, known: &[&str]) -> Map<String, Value> {

@@ -3,6 +3,22 @@
 //! One file a surface. None of them knows a session: what they read and write is in no provider's shape on the inner
 //! side. What clients send and accept was measured; the rules stand beside the code that keeps them.
 
+mod answer;
+pub mod anthropic;
+mod error;
+#[cfg(test)]
+mod fixture;
+pub mod openai;
+mod openai_chat;
+mod openai_responses;
+mod request;
+#[cfg(test)]
+mod robustness;
+
+pub use anthropic::Anthropic;
+pub use openai_chat::OpenAiChat;
+pub use openai_responses::OpenAiResponses;
+
 use axum::http::StatusCode;
 use bytes::Bytes;
 use serde_json::Value;
