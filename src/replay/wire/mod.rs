@@ -3,6 +3,8 @@
 //! One file a surface. None of them knows a session: what they read and write is in no provider's shape on the inner
 //! side. What clients send and accept was measured; the rules stand beside the code that keeps them.
 
+pub mod bedrock;
+mod event_stream;
 pub mod gemini;
 mod members;
 
