@@ -6,6 +6,7 @@
 pub mod bedrock;
 mod event_stream;
 pub mod gemini;
+pub mod mcp;
 mod members;
 
 use axum::http::StatusCode;
