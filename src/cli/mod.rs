@@ -6,6 +6,7 @@ mod export;
 mod failure;
 mod import;
 mod keys;
+mod mcp_stdio;
 mod quarantine;
 mod replay;
 mod runs;
@@ -52,6 +53,8 @@ enum Command {
     Replay(replay::Arguments),
     /// Give back what was received, or the steps
     Export(export::Arguments),
+    /// Be a session's MCP server over standard input and output
+    McpStdio(mcp_stdio::Arguments),
     /// Ask the tables in SQL
     Sql(sql::Arguments),
     /// Check a configuration, and say what was checked
@@ -81,6 +84,7 @@ pub fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Tree(arguments) => tree::run(arguments, out),
         Command::Replay(arguments) => replay::run(arguments, out),
         Command::Export(arguments) => export::run(arguments, out),
+        Command::McpStdio(arguments) => mcp_stdio::run(arguments, out),
         Command::Sql(arguments) => sql::run(arguments, out),
         Command::CheckConfig(arguments) => check_config::run(arguments, out),
         Command::Keys(arguments) => keys::run(arguments, out),

@@ -109,19 +109,14 @@ impl Reader<'_> {
         if let Some(call) = nested(CALLS)
             && let Some(part) = self.tool_call(call)
         {
-            return match (part, call_id(object.get("id"))) {
-                (Part::ToolCall { id: None, name, arguments, extra }, id) => {
-                    Part::ToolCall { id, name, arguments, extra }
-                }
-                (part, _) => part,
-            };
+            return beside(part, object);
         }
         if let Some(result) = nested(RESULTS) {
             return self.tool_result(result);
         }
         if let Some(reasoning) = nested(&["reasoningContent"]) {
             let inner = reasoning.get("reasoningText").and_then(Value::as_object).unwrap_or(reasoning);
-            return Part::Reasoning { content: self.text(inner, &["text"]), extra: Map::new() };
+            return Part::Reasoning { content: self.text(inner, &["text"]), extra: rest(inner, &["text"]) };
         }
         match self.text(object, &["text"]) {
             Some(text) if object.get("thought").and_then(Value::as_bool) == Some(true) => {
@@ -175,6 +170,17 @@ impl Reader<'_> {
     }
 }
 
+/// What Gemini and Genkit say of a call in the part that holds it: its id, and the signature that goes back with it.
+fn beside(part: Part, object: &Map<String, Value>) -> Part {
+    let Part::ToolCall { id, name, arguments, mut extra } = part else { return part };
+    for key in ["thoughtSignature", "thought_signature"] {
+        if let Some(signature) = object.get(key) {
+            let _ = extra.insert(key.to_owned(), signature.clone());
+        }
+    }
+    Part::ToolCall { id: id.or_else(|| call_id(object.get("id"))), name, arguments, extra }
+}
+
 /// An answer of one text or JSON block is that text or that JSON, opened.
 pub(in crate::genai) fn unblock(value: Value) -> Value {
     let Value::Array(items) = &value else { return value };
@@ -209,6 +215,8 @@ pub(super) fn is_block(value: &Value) -> bool {
         "reasoningContent",
         "functionCall",
         "function_call",
+        "functionResponse",
+        "function_response",
         "toolRequest",
         "toolResponse",
         "tool_call",
@@ -218,4 +226,49 @@ pub(super) fn is_block(value: &Value) -> bool {
     object.get("type").is_some_and(Value::is_string)
         || object.len() <= 2 && BLOCKS.iter().any(|k| object.contains_key(*k))
         || object.len() == 1 && media::untyped(object).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::genai::parse::messages;
+
+    fn parts(content: Value) -> Vec<Part> {
+        let told = messages(&json!([{"role": "user", "parts": content}]), "user", &mut Vec::new());
+        told.value.iter().flat_map(|message| message.parts.clone()).collect()
+    }
+
+    /// Scenario: providers sign what the model thought, and want the signature back.
+    /// Guarantee: it is kept with the part, wherever its provider puts it.
+    #[test]
+    fn a_signature_is_lost() {
+        let of = |content: Value| match parts(json!([content])).pop() {
+            Some(Part::ToolCall { extra, .. } | Part::Text { extra, .. } | Part::Reasoning { extra, .. }) => {
+                extra
+            }
+            other => panic!("{other:?}"),
+        };
+        let call = json!({"name": "f", "args": {}});
+        let gemini = of(json!({"functionCall": call, "thoughtSignature": "c2ln"}));
+        assert_eq!(Value::Object(gemini), json!({"thoughtSignature": "c2ln"}));
+        let snake = of(json!({"function_call": call, "thought_signature": "c2ln"}));
+        assert_eq!(Value::Object(snake), json!({"thought_signature": "c2ln"}));
+        let text = of(json!({"text": "hi", "thoughtSignature": "c2ln"}));
+        assert_eq!(Value::Object(text), json!({"thoughtSignature": "c2ln"}));
+        let bedrock = of(json!({"reasoningContent": {"reasoningText": {"text": "hm", "signature": "c2ln"}}}));
+        assert_eq!(Value::Object(bedrock), json!({"signature": "c2ln"}));
+        let redacted = of(json!({"reasoningContent": {"redactedContent": "QUJD"}}));
+        assert_eq!(Value::Object(redacted), json!({"redactedContent": "QUJD"}));
+    }
+
+    #[test]
+    fn answers_in_json_text_are_taken_for_text() {
+        for key in ["functionResponse", "function_response"] {
+            let content = json!([{key: {"name": "f", "response": {"a": 1}}}]).to_string();
+            let [Part::ToolCallResponse { response, .. }] = &parts(content.into())[..] else { panic!() };
+            assert_eq!(response, &Some(json!({"a": 1})));
+        }
+    }
 }

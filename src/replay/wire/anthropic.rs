@@ -56,6 +56,14 @@ impl Surface for Anthropic {
         stream::frames(&self.whole(call, answer))
     }
 
+    /// A request that leaves its history with the provider. The tool runners then send the whole history at once and
+    /// from there on, which is what is compared with the record.
+    fn refuses(&self, body: &Value) -> Option<ErrorResponse> {
+        const MESSAGE: &str = "message threads are not served: send the whole history, without `thread`";
+        let _ = body.get("thread").filter(|thread| !thread.is_null())?;
+        Some(error(StatusCode::BAD_REQUEST, "invalid_request_error", MESSAGE, Some("thread_unsupported_request")))
+    }
+
     fn failed(&self, failed: &Failed) -> ErrorResponse {
         let status = error::recorded_status(failed);
         let kind = match (failed.kind.as_str(), status.as_u16()) {
@@ -78,14 +86,6 @@ impl Surface for Anthropic {
         let code = Some(refused.code.name());
         error(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request_error", &refused.message, code)
     }
-}
-
-/// The answer to a request that leaves its history with the provider; `None` for every other request. The tool runners
-/// then send the whole history at once and from there on, which is what is compared with the record.
-pub fn thread_refused(body: &Value) -> Option<ErrorResponse> {
-    const MESSAGE: &str = "message threads are not served: send the whole history, without `thread`";
-    let _ = body.get("thread").filter(|thread| !thread.is_null())?;
-    Some(error(StatusCode::BAD_REQUEST, "invalid_request_error", MESSAGE, Some("thread_unsupported_request")))
 }
 
 /// The number of tokens of a request (`POST /v1/messages/count_tokens`).

@@ -113,7 +113,7 @@ proptest! {
             let Ok(call) = surface.read(&body, None, false) else { continue };
             prop_assert!(!surface.frames(&call, &fixture::answer()).is_empty());
         }
-        let _ = (openai::read_embedding(&body, None), openai::wants_base64(&body), anthropic::thread_refused(&body));
+        let _ = (openai::read_embedding(&body, None), openai::wants_base64(&body), Anthropic.refuses(&body));
     }
 
     #[test]

@@ -26,5 +26,5 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let _ = openai::read_embedding(&body, None);
     let _ = openai::wants_base64(&body);
-    let _ = anthropic::thread_refused(&body);
+    let _ = Anthropic.refuses(&body);
 });

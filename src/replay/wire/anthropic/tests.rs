@@ -202,14 +202,14 @@ fn a_recorded_failure_comes_back_as_another() {
 
 #[test]
 fn a_history_that_stays_with_the_provider_is_compared() {
-    let refused = thread_refused(&json!({"messages": [], "thread": {"type": "create"}})).unwrap();
+    let refused = Anthropic.refuses(&json!({"messages": [], "thread": {"type": "create"}})).unwrap();
     let error = &refused.body["error"];
     assert_eq!(
         (refused.status.as_u16(), &error["details"]["error_code"]),
         (400, &json!("thread_unsupported_request"))
     );
-    assert_eq!(thread_refused(&json!({"messages": [], "thread": null})), None);
-    assert_eq!(thread_refused(&json!([])), None);
+    assert_eq!(Anthropic.refuses(&json!({"messages": [], "thread": null})), None);
+    assert_eq!(Anthropic.refuses(&json!([])), None);
 }
 
 #[test]
