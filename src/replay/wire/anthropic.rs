@@ -61,7 +61,12 @@ impl Surface for Anthropic {
     fn refuses(&self, body: &Value) -> Option<ErrorResponse> {
         const MESSAGE: &str = "message threads are not served: send the whole history, without `thread`";
         let _ = body.get("thread").filter(|thread| !thread.is_null())?;
-        Some(error(StatusCode::BAD_REQUEST, "invalid_request_error", MESSAGE, Some("thread_unsupported_request")))
+        Some(error(
+            StatusCode::BAD_REQUEST,
+            "invalid_request_error",
+            MESSAGE,
+            Some("thread_unsupported_request"),
+        ))
     }
 
     fn failed(&self, failed: &Failed) -> ErrorResponse {
