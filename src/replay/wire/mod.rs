@@ -10,7 +10,7 @@ mod error;
 mod fixture;
 pub mod openai;
 mod openai_chat;
-mod openai_responses;
+pub mod openai_responses;
 mod request;
 #[cfg(test)]
 mod robustness;
