@@ -15,7 +15,7 @@ mod event_stream;
 mod fixture;
 mod members;
 mod openai_chat;
-mod openai_responses;
+pub mod openai_responses;
 mod request;
 #[cfg(test)]
 mod robustness;
