@@ -46,6 +46,9 @@ pub struct Order {
     pub breakpoints: Vec<Breakpoint>,
     /// 0 answers at once; 1 as fast as was recorded, 2 twice as fast.
     pub speed: f64,
+    /// The record was redacted by our rules; set for redacted fixtures.
+    #[serde(skip)]
+    pub is_redacted: bool,
 }
 
 /// Where an execution pauses.
@@ -137,6 +140,7 @@ impl Sessions {
             allow_partial: order.allow_partial,
             policy: order.policy.clone(),
             patches: order.patch.clone(),
+            is_redacted: order.is_redacted,
         };
         let session = Session::new(runs.clone(), settings, id.clone())?;
         let ttl = Duration::from_secs(self.settings.session_ttl_s);

@@ -114,6 +114,18 @@ fn item(role: &str, part: &Part) -> Option<Item> {
     })
 }
 
+/// A result without the envelope that clients put around it: a text where only objects are taken, a failure.
+fn unwrapped(value: &Value) -> Value {
+    let inner =
+        value.as_object().filter(|members| members.len() == 1).and_then(|members| members.iter().next());
+    match inner {
+        Some((name, inner)) if matches!(name.as_str(), "error" | "result" | "output" | "content") => {
+            opened(inner)
+        }
+        _ => value.clone(),
+    }
+}
+
 /// JSON text opened, and the value in canonical form.
 pub(super) fn opened(value: &Value) -> Value {
     let opened = match value {
@@ -166,7 +178,10 @@ impl Item {
                 let shape = print(&["call", name, &keys.unwrap_or_default().join(",")]);
                 Prints { shape, ..prints }
             }
-            Self::Result(value) => prints("result", "", value, false),
+            Self::Result(value) => {
+                let prints_of = |value: &Value| prints("result", "", value, false);
+                Prints { loose: prints_of(&unwrapped(value)).loose, ..prints_of(value) }
+            }
             Self::Other { role, value } => prints("other", role, value, false),
         }
     }
@@ -310,6 +325,10 @@ mod tests {
         assert_eq!(call(json!({"c": "P"})).shape, call(json!({"c": "L"})).shape);
         assert_ne!(call(json!({"c": "P"})).shape, call(json!({"d": "P"})).shape);
         assert_ne!(call(json!("1")).exact, call(json!(1)).exact);
+        let result = |value: Value| Item::Result(opened(&value)).prints();
+        let (bare, wrapped) = (result(json!("Error: no")), result(json!({"error": "Error: no"})));
+        assert!(bare.exact != wrapped.exact && bare.loose == wrapped.loose);
+        assert_ne!(result(json!({"error": "a"})).loose, result(json!({"error": "b"})).loose);
     }
 
     proptest! {

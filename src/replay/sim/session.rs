@@ -86,6 +86,8 @@ pub struct Settings {
     pub policy: Policy,
     /// What replaces recorded answers, of the first run.
     pub patches: Patches,
+    /// The record is redacted, by our rules: so are calls before they are compared.
+    pub is_redacted: bool,
 }
 
 /// Why a record cannot be simulated as asked.
@@ -203,7 +205,8 @@ impl Session {
 
     /// Answers a call. `is_resent` says that the client marks it as sent again. The same calls get the same answers.
     pub fn answer(&self, call: &Call, is_resent: bool) -> Reply {
-        match call {
+        let masked = self.settings.is_redacted.then(|| call.redacted());
+        match masked.as_ref().unwrap_or(call) {
             Call::Model(call) => self.model(call, is_resent),
             Call::Tool(call) => self.tool(call, is_resent),
             Call::Embedding(call) => self.embedding(call, is_resent),
