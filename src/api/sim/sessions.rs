@@ -16,7 +16,7 @@ use crate::{
     replay::{
         document,
         sim::{
-            call::Call,
+            call::{Call, ModelAnswer},
             policy::{Patches, Policy},
             report::Report,
             session::{self, Mode, Reply, Session},
@@ -228,6 +228,11 @@ impl Simulation {
     /// Tells the session that a call was not answered because it would have had to be live.
     pub fn block(&self, call: &Call, reason: &str) -> Reply {
         self.session.block(call, reason)
+    }
+
+    /// The answer that was given under `id`, for calls that refer to it.
+    pub fn given(&self, id: &str) -> Option<ModelAnswer> {
+        self.session.given(id)
     }
 
     /// Names of the models and definitions of the tools in the record.

@@ -178,6 +178,8 @@ pub struct EmbeddingAnswer {
     pub model: String,
     /// In the order of the inputs.
     pub vectors: Vec<Vec<f32>>,
+    /// False when the vectors were made up.
+    pub is_recorded: bool,
     /// Tokens of the recorded call.
     pub usage: Tokens,
 }

@@ -13,6 +13,9 @@ use crate::genai::{
     state,
 };
 
+/// Members of a part that are not what it says.
+const UNSAID: &[&str] = &["id", "status", "cache_control", "annotations", "logprobs", "index"];
+
 /// One thing that was said.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Item {
@@ -106,10 +109,14 @@ fn item(role: &str, part: &Part) -> Option<Item> {
         Part::Reasoning { .. } => return None,
         Part::Other(members) => {
             let kind = members.get("type").and_then(Value::as_str).unwrap_or_default();
-            if matches!(kind, "reasoning" | "thinking" | "redacted_thinking" | "compaction") {
+            // Marks for a cache say nothing, and some write them as a block.
+            let is_mark = members.contains_key("cachePoint") || kind == "cachePoint";
+            if is_mark || matches!(kind, "reasoning" | "thinking" | "redacted_thinking" | "compaction") {
                 return None;
             }
-            Item::Other { role: role.to_owned(), value: canonical(&Value::Object(members.clone())) }
+            let said = members.iter().filter(|(name, _)| !UNSAID.contains(&name.as_str()));
+            let said: Map<String, Value> = said.map(|(name, value)| (name.clone(), value.clone())).collect();
+            Item::Other { role: role.to_owned(), value: canonical(&Value::Object(said)) }
         }
     })
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     answers,
-    call::{Answer, Call, EmbeddingCall, ModelCall, RefusedCode, ToolAnswer, ToolCall},
+    call::{Answer, Call, EmbeddingCall, ModelAnswer, ModelCall, RefusedCode, ToolAnswer, ToolCall},
     canon::{self, Item, Print, Said},
     facets::Facets,
     ladder::{Asked, Outcome},
@@ -272,6 +272,14 @@ impl Session {
         reply
     }
 
+    /// The answer that was given under `id`.
+    pub fn given(&self, id: &str) -> Option<ModelAnswer> {
+        let at = self.state.lock().turns.get(id)?.at;
+        let call = self.plan.call(at)?;
+        let answer = answers::of_model(self.plan.step(call)?.1, id, self.patch_of(call));
+        if let Some(Answer::Model(answer)) = answer { Some(answer) } else { None }
+    }
+
     /// What was said up to the answer `id`, itself included; nothing when this session did not give it.
     fn conversation(&self, state: &State, id: &str) -> Vec<Item> {
         let mut turns = Vec::new();
@@ -349,7 +357,7 @@ impl Session {
         let reply = self.look_up(&mut state, &asked, &|recorded| {
             Some(answers::of_embedding(self.plan.step(recorded)?.1, call))
         });
-        state.has_vectors |= matches!(reply.answer, Answer::Embedding(_));
+        state.has_vectors |= matches!(&reply.answer, Answer::Embedding(answer) if !answer.is_recorded);
         reply
     }
 

@@ -46,6 +46,9 @@ pub trait Surface: Sync {
         None
     }
 
+    /// Puts what a call refers to in its place. `given` knows the answers of the session by their id.
+    fn resolve(&self, _call: &mut ModelCall, _given: &dyn Fn(&str) -> Option<ModelAnswer>) {}
+
     /// The response that holds `answer` whole.
     fn whole(&self, call: &ModelCall, answer: &ModelAnswer) -> Value;
 

@@ -3,8 +3,6 @@
 mod reference;
 mod stream;
 
-pub use reference::resolve;
-
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
@@ -38,6 +36,10 @@ const OWN_ITEMS: &[&str] = &[
 pub struct OpenAiResponses;
 
 impl Surface for OpenAiResponses {
+    fn resolve(&self, call: &mut ModelCall, given: &dyn Fn(&str) -> Option<ModelAnswer>) {
+        reference::resolve(call, given);
+    }
+
     fn read(&self, body: &Value, path_model: Option<&str>, _path_streams: bool) -> Result<ModelCall, String> {
         let members = request::members(body)?;
         if members.get("conversation").is_some_and(|conversation| !conversation.is_null()) {

@@ -16,7 +16,7 @@ const ANSWER_ID_CHARS: usize = 24;
 
 /// Puts into `call` the items that it refers to. `answered` knows the answers of the session by their id. What it does
 /// not know stays a reference.
-pub fn resolve(call: &mut ModelCall, answered: &dyn Fn(&str) -> Option<ModelAnswer>) {
+pub(super) fn resolve(call: &mut ModelCall, answered: &dyn Fn(&str) -> Option<ModelAnswer>) {
     let mut messages = std::mem::take(&mut call.messages);
     for message in &mut messages {
         if message.parts.iter().any(|part| reference(part).is_some()) {
