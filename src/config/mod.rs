@@ -103,6 +103,16 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// An option is greater than what the program can work with.
+    #[error("{option} is {value}; the most is {most}")]
+    TooGreat {
+        /// Its path.
+        option: &'static str,
+        /// What was asked for.
+        value: usize,
+        /// The greatest value.
+        most: usize,
+    },
     /// The defaults cannot be written down: a bug.
     #[error("the defaults cannot be serialized: {0}; please report this")]
     Defaults(#[from] serde_json::Error),
@@ -167,7 +177,12 @@ impl Config {
         }
         laid.sort();
         ignored.sort();
-        Ok(Loaded { config: serde_json::from_value(tree)?, variables: laid, ignored })
+        let config: Self = serde_json::from_value(tree)?;
+        let (value, most) = (config.otlp.request_bytes_max, otlp::REQUEST_BYTES_CEILING);
+        if value > most {
+            return Err(Error::TooGreat { option: "otlp.request_bytes_max", value, most });
+        }
+        Ok(Loaded { config, variables: laid, ignored })
     }
 
     fn read(path: &Path) -> Result<Self, Error> {

@@ -45,6 +45,17 @@ fn a_bad_variable_is_not_named() {
     assert!(error.contains("SPANREEL_LISTEN_API"), "{error}");
 }
 
+/// Scenario: requests of 4 GiB are to be taken, by the file or by a variable.
+/// Guarantee: refused, with the most that can be; a row of one would fit no table.
+#[test]
+fn a_request_that_no_table_can_hold_is_taken() {
+    let by_file = load("otlp: {request_bytes_max: 4294967296}\n", &[]).unwrap_err().to_string();
+    let by_variable = load("", &[("SPANREEL_OTLP_REQUEST_BYTES_MAX", "4294967296")]).unwrap_err().to_string();
+    assert!(by_file.contains("otlp.request_bytes_max") && by_file.contains("134217728"), "{by_file}");
+    assert_eq!(by_file, by_variable);
+    assert!(load("otlp: {request_bytes_max: 134217728}\n", &[]).is_ok());
+}
+
 #[test]
 fn the_reference_is_not_a_configuration() {
     let text = reference::reference();

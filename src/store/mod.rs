@@ -21,6 +21,7 @@
 //! *Committed* means: the commit's file is linked and synced, and so is every data file that it names.
 
 pub mod delta;
+mod batch;
 mod compact;
 mod derive;
 pub mod folder;

@@ -134,9 +134,9 @@ impl TenantTable {
             .map_err(|source| self.file_error(path, source))
     }
 
-    /// Bytes of a live file's columns, uncompressed.
+    /// Bytes of a live file's columns in memory.
     pub(super) fn bytes_in_memory(&self, path: &str) -> Result<u64, Error> {
-        parquet::uncompressed_bytes(self.bytes(path)?).map_err(|source| self.file_error(path, source))
+        parquet::bytes_in_memory(self.bytes(path)?).map_err(|source| self.file_error(path, source))
     }
 
     /// Writes a data file of `rows`, in their order, into the partition of `day`. No commit names it yet; there is none
@@ -154,11 +154,10 @@ impl TenantTable {
         for row in rows {
             file.push(&row?).map_err(failed)?;
         }
-        let count = file.rows();
+        let (bytes, count) = file.finish().map_err(failed)?;
         if count == 0 {
             return Ok(None);
         }
-        let bytes = file.finish().map_err(failed)?;
         let name = format!("{}/{path}", self.folder);
         self.objects.put(&name, &bytes).map_err(|source| Error::Io { path: name, source })?;
         Ok(Some(Add {
