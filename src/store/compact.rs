@@ -58,8 +58,8 @@ impl Inner {
     }
 
     /// The small files of each day, where they are many, or the day is over, without those that hold runs which are
-    /// `open`: they are replaced soon, and what is joined with them would be written again. As many as can be held in memory together,
-    /// since text that repeats is a thousand times larger there than on disk.
+    /// `open`: they are replaced soon, and what is joined with them would be written again. As many as can be held in
+    /// memory together, since text that repeats is a thousand times larger there than on disk.
     fn small_files(
         &self,
         table: &TenantTable,
@@ -78,8 +78,12 @@ impl Inner {
         days.retain(|day, files| files.len() >= few(day));
         for files in days.values_mut() {
             let mut room = self.settings.join_bytes_max;
-            for path in std::mem::take(files) {
-                let bytes = table.bytes_in_memory(&path)?;
+            let sized = |path: String| Ok((table.bytes_in_memory(&path)?, path));
+            let mut sized: Vec<(u64, String)> =
+                std::mem::take(files).into_iter().map(sized).collect::<Result<_, table::Error>>()?;
+            // The least first: one that has nearly the size must not keep others from being joined.
+            sized.sort();
+            for (bytes, path) in sized {
                 if bytes <= room {
                     room -= bytes;
                     let _ = files.insert(path);
