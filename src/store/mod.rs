@@ -72,7 +72,7 @@ use tenant::Tenant;
 #[non_exhaustive]
 pub enum Error {
     /// Another process holds the folder.
-    #[error("{path} is in use by another process{}; stop it, or use --url", api.map(|a| format!(" (API on {a})")).unwrap_or_default())]
+    #[error("{path} is in use by another process{}; stop it first", api.map(|a| format!(" (API on {a})")).unwrap_or_default())]
     InUse {
         /// The folder.
         path: PathBuf,

@@ -75,16 +75,23 @@ fn what_was_set_aside_cannot_be_taken_again() {
     std::fs::write(folder.join("frame-1.json"), before[0].to_string().replace("traces", "../../x")).unwrap();
     std::fs::write(folder.join("frame-2.json"), "{").unwrap();
     assert_eq!(listed(data), before);
+    assert!(
+        stderr(&["quarantine", "list", "--data", data], 0).contains("2 notes in quarantine cannot be read")
+    );
     // A server would take it for the tenant of a key.
     let server = Server::start(dir.path());
-    assert!(stderr(&["quarantine", "retry", "--data", data], 73).contains("in use"));
+    let held = stderr(&["quarantine", "retry", "--data", data], 73);
+    assert!(held.contains("in use") && held.contains("stop it") && !held.contains("--url"), "{held}");
+    for ignored in [["--url", "http://127.0.0.1:1"], ["--tenant", "acme"], ["--key", "k"]] {
+        let _ = stderr(&[&["quarantine", "list", "--data", data][..], &ignored].concat(), 2);
+    }
     let other = ["import", &capture("py-pydantic-v2"), "--data", data, "--tenant", "acme"];
     assert!(stderr(&other, 2).contains("--key"));
     assert!(server.terminate().success());
     assert_eq!(listed(data), before);
     let retried = output(&["quarantine", "retry", "--data", data]);
     let said = String::from_utf8(retried.stdout).unwrap();
-    assert!(retried.status.code() == Some(1) && said.contains("frame 8 stays"), "{said}");
+    assert!(retried.status.code() == Some(1) && said.contains("frame 8 stays: the request"), "{said}");
     assert_eq!(listed(data).as_array().map(Vec::len), Some(1));
     let runs = json(&["runs", "--json", "--data", data, "--tenant", "acme"]);
     assert_eq!(runs.as_array().map(Vec::len), Some(1));

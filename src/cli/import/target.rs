@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -99,8 +100,8 @@ struct PartialSuccess {
 
 impl Target {
     /// The data folder itself: a server that holds it would take what comes for the tenant of a key.
-    pub(in crate::cli) fn folder(place: &Place) -> Result<Self, Failure> {
-        let (tenant, store) = (place.tenant()?, open_store(place, Mode::ReadWrite)?);
+    pub(in crate::cli) fn folder(data: &Path, tenant: TenantId) -> Result<Self, Failure> {
+        let store = open_store(data, Mode::ReadWrite)?;
         Ok(Self { into: Into::Folder { store, tenant }, known: HashMap::new() })
     }
 
@@ -108,7 +109,7 @@ impl Target {
         let tenant = place.tenant()?;
         let into = match &place.url {
             Some(url) => Into::server(url, place.key.clone())?,
-            None => match open_store(place, Mode::ReadWrite) {
+            None => match open_store(&place.data, Mode::ReadWrite) {
                 Ok(store) => Into::Folder { store, tenant },
                 Err(store::Error::InUse { .. }) if place.tenant != "default" => {
                     let said =
@@ -131,7 +132,7 @@ impl Target {
     pub(in crate::cli) fn take(&mut self, signal: Signal, bytes: Bytes) -> Result<Taken, Refusal> {
         let (bytes, mut taken) = self.into.check(signal, bytes)?;
         let records = otlp::decode::records(signal, &bytes, 0, 0)
-            .map_err(|error| Refusal::Request(format!("is not a whole export request: {error}")))?;
+            .map_err(|error| Refusal::Request(format!("not a whole export request: {error}")))?;
         let mut fresh = Vec::new();
         for record in &records {
             if !self.known(record.trace_id())?.contains(&record.hash) {
