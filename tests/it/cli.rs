@@ -97,6 +97,16 @@ fn what_was_set_aside_cannot_be_taken_again() {
     assert_eq!(runs.as_array().map(Vec::len), Some(1));
 }
 
+/// Scenario: a tenant is named beside the URL of a server, to read and to import.
+/// Guarantee: exit code 2, and how to choose a tenant there; nothing is asked or sent.
+#[test]
+fn a_tenant_that_a_server_cannot_be_told_is_ignored() {
+    let url = ["--url", "http://127.0.0.1:1", "--tenant", "acme"];
+    for command in [&["runs"][..], &["import", &capture("py-pydantic-v2")], &["sql", "SELECT 1"]] {
+        assert!(stderr(&[command, &url].concat(), 2).contains("--key"));
+    }
+}
+
 /// Scenario: a port is taken; the server is told to use it.
 /// Guarantee: exit code 69, the flag is named.
 #[test]

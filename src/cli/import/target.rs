@@ -107,15 +107,11 @@ impl Target {
 
     pub(in crate::cli) fn open(place: &Place) -> Result<Self, Failure> {
         let tenant = place.tenant()?;
-        let into = match &place.url {
+        let into = match place.server()? {
             Some(url) => Into::server(url, place.key.clone())?,
             None => match open_store(&place.data, Mode::ReadWrite) {
                 Ok(store) => Into::Folder { store, tenant },
-                Err(store::Error::InUse { .. }) if place.tenant != "default" => {
-                    let said =
-                        "a server holds this folder; it takes the tenant from --key, not from --tenant";
-                    return Err(Failure::new(exit::USAGE, said));
-                }
+                Err(store::Error::InUse { .. }) if !place.is_default_tenant() => return Err(Place::held()),
                 Err(store::Error::InUse { api: Some(api), .. }) => {
                     Into::server(&format!("http://{api}"), place.key.clone())?
                 }
