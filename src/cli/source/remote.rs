@@ -51,14 +51,8 @@ impl Remote {
         let problem: Value = serde_json::from_str(body).unwrap_or_default();
         let text = |at: &str| problem.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (message, reason) = (text("/error/message"), text("/error/details/reason"));
-        let remedy = match status {
-            StatusCode::UNAUTHORIZED => "; give a key with --key or SPANREEL_KEY",
-            StatusCode::FORBIDDEN => "; use a key of another role",
-            _ => "",
-        };
         let said = format!("the server at {} answered {status}: {message} {reason}", self.url);
-        let code = if status == StatusCode::BAD_REQUEST { exit::USAGE } else { exit::UNREACHABLE };
-        Failure::new(code, super::super::text::clean(said.trim()) + remedy)
+        Failure::answered(status.as_u16(), super::super::text::clean(said.trim()))
     }
 
     pub(crate) fn get_json(&self, path: &str) -> Result<Option<Value>, Failure> {
