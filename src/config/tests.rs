@@ -39,6 +39,21 @@ fn a_variable_of_the_platform_stops_the_server() {
     assert_eq!(loaded.config, Config::default());
 }
 
+/// Scenario: keys are given by a variable; a whole section is; the name of an option is misspelt.
+/// Guarantee: what only the file can set is an error that says so, and any other name that nothing reads is told.
+#[test]
+fn keys_in_a_variable_are_ignored_in_silence() {
+    for (variable, option) in [("SPANREEL_ACCESS_KEYS", "access.keys"), ("SPANREEL_OTLP", "otlp")] {
+        let error = load("", &[(variable, "[]")]).unwrap_err().to_string();
+        assert!(error.contains(variable) && error.contains(option) && error.contains("file"), "{error}");
+    }
+    let read = ["SPANREEL_CONFIG", "SPANREEL_URL", "SPANREEL_KEY", "SPANREEL_LOG", "SPANREEL_DATA"];
+    let platform = ["SPANREEL_PORT_4317_TCP_ADDR", "SPANREEL_SERVICE_PORT_API", "SPANREELX"];
+    let unknown = ["SPANREEL_ACCESS_KEY", "SPANREEL_DATTA", "SPANREEL_STORE_X"];
+    let all: Vec<_> = read.into_iter().chain(platform).chain(unknown).map(|name| (name, "x")).collect();
+    assert_eq!(load("", &all).unwrap().ignored, unknown);
+}
+
 #[test]
 fn a_bad_variable_is_not_named() {
     let error = load("", &[("SPANREEL_LISTEN_API", "nowhere")]).unwrap_err().to_string();
@@ -64,7 +79,7 @@ fn the_reference_is_not_a_configuration() {
     assert_eq!(Config::load(Some(file.path()), []).unwrap().config, Config::default());
     let options = text.lines().filter(|l| l.contains(": ") && !l.trim_start().starts_with('#')).count();
     let mut all = Vec::new();
-    leaves(&serde_json::to_value(Config::default()).unwrap(), &mut Vec::new(), &mut all);
+    leaves(&serde_json::to_value(Config::default()).unwrap(), &mut Vec::new(), &mut all, &mut Vec::new());
     // One more than the leaves: `access.keys` is a list.
     assert_eq!(options, all.len() + 1, "{text}");
 }
