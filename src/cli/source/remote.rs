@@ -56,11 +56,6 @@ impl Remote {
         let problem: Value = serde_json::from_str(body).unwrap_or_default();
         let text = |at: &str| problem.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (message, reason) = (text("/error/message"), text("/error/details/reason"));
-        let remedy = match status {
-            StatusCode::UNAUTHORIZED => "; give a key with --key or SPANREEL_KEY",
-            StatusCode::FORBIDDEN => "; use a key of another role",
-            _ => "",
-        };
         let mut said = format!("the server at {} answered {status}: {message} {reason}", self.url);
         let reasons = problem.pointer("/error/details/partial_reasons").and_then(Value::as_array);
         for detail in
@@ -69,12 +64,7 @@ impl Remote {
             said.push_str("; ");
             said.push_str(detail);
         }
-        let code = match status {
-            StatusCode::BAD_REQUEST => exit::USAGE,
-            StatusCode::CONFLICT => exit::PARTIAL,
-            _ => exit::UNREACHABLE,
-        };
-        Failure::new(code, super::super::text::clean(said.trim()) + remedy)
+        Failure::answered(status.as_u16(), super::super::text::clean(said.trim()))
     }
 
     pub(crate) fn get_json(&self, path: &str) -> Result<Option<Value>, Failure> {
