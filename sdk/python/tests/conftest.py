@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import weather
 
 import spanreel
 from spanreel import fixture
@@ -75,7 +76,9 @@ def take(server: Server, *paths: Path) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that holds the captures, all settled."""
     process, server = start(tmp_path_factory.mktemp("server") / "data")
-    take(server, *(CAPTURES / name for name in IMPORTED))
+    made = tmp_path_factory.mktemp("made") / "weather.json"
+    weather.write(made)
+    take(server, made, *(CAPTURES / name for name in IMPORTED))
     client = spanreel.Client(server.url, key="")
     end = time.monotonic() + PATIENCE
     while not all(run.settled for run in client.runs.list()):
@@ -89,6 +92,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def client(server: Server) -> spanreel.Client:
     """A client of the real server."""
     return spanreel.Client(server.url, key="")
+
+
+@pytest.fixture(scope="session")
+def folder(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fixture of the weather agent's run."""
+    folder = tmp_path_factory.mktemp("fixtures") / "weather"
+    command = [fixture.binary(), "export", weather.TRACE, "--format", "fixture"]
+    command += ["-o", str(folder), "--url", server.url]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
 
 
 @pytest.fixture(autouse=True)

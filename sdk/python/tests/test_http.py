@@ -189,7 +189,7 @@ def test_redirects_go_round(script: Script) -> None:
     assert len(script.asked) == _http.REDIRECTS_MAX + 1
 
 
-def test_a_key_shows(script: Script, pauses: list[float]) -> None:  # noqa: ARG001
+def test_a_key_shows(script: Script, pauses: list[float]) -> None:
     client = spanreel.Client(script.url, KEY)
     assert "0123456789abcdef" not in repr(client) + repr(vars(client)) + repr(client.runs)
     for answer in (problem("internal", 500), Answer(200, b"<"), Answer(200, RUN, cut=True)):

@@ -50,19 +50,19 @@ from .errors import (
     Unavailable,
 )
 from .fixture import open as simulate_fixture
-from .report import Difference, Extra, Match, Nearest, Report, Saved, Unused, Words
+from .report import Change, Extra, Match, Nearest, Report, Saved, StepRef, Words
 from .simulation import Simulation
 
 __all__ = [
     "AnswerTooLarge",
     "BinaryFailed",
     "BinaryNotFound",
+    "Change",
     "Checkpoint",
     "Client",
     "ConnectionFailed",
     "Content",
     "Diff",
-    "Difference",
     "Divergence",
     "Extra",
     "Failure",
@@ -94,6 +94,7 @@ __all__ = [
     "SpanreelError",
     "Step",
     "StepNotFound",
+    "StepRef",
     "TimedOut",
     "Tool",
     "ToolFailed",
@@ -101,7 +102,6 @@ __all__ = [
     "Tree",
     "Unauthenticated",
     "Unavailable",
-    "Unused",
     "Usage",
     "Words",
     "__version__",

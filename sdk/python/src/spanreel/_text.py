@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .report import Difference, Extra, Report, Words
+    from .report import Change, Extra, Nearest, Report, StepRef, Words
 
 #: The longest value or message that is shown, in characters.
 VALUE_CHARS_MAX = 400
@@ -27,66 +27,65 @@ def of_report(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    mode = report.simulation.get("mode", "")
+    mode = clean(report.simulation.get("mode", ""))
+    yield f"run {clean(report.run_id)} ({mode}): {clean(report.verdict)}"
     first = report.first_divergence
-    yield f"run {clean(report.run_id)} ({clean(mode)}): {_verdict(report)}"
     if first is not None:
         yield from _first(first)
-        others = len(report.extra) - 1
-        if others > 0:
-            yield f"{_count(others, 'more call')} without an answer:"
-            rest = [extra for extra in report.extra if extra.raw != first.raw]
+        rest = [extra for extra in report.extra if extra.raw != first.raw]
+        if rest:
+            yield f"{_count(len(rest), 'more call')} without an answer:"
             yield from _some(rest, lambda extra: f"  {_call(extra)}: {clean(extra.class_)}")
-    drifted = [
-        match for match in report.matches if match.rung not in ("exact", "static", "patched")
-    ]
-    if drifted:
-        yield "answered though not equal:"
-        yield from _some(
-            drifted, lambda m: f"  step {m.step_index} {m.kind} {clean(m.name)}: {m.rung}"
-        )
-    if report.unused:
-        yield f"{_count(len(report.unused), 'recorded step')} never asked for:"
-        yield from _some(report.unused, lambda u: f"  step {u.step_index} {u.kind} {clean(u.name)}")
+    loose = [match for match in report.matches if match.is_loose]
+    if loose:
+        yield f"{_count(len(loose), 'call')} answered though not as recorded:"
+        yield from _some(loose, lambda match: f"  {_step(match)}: {clean(match.rung)}")
+        if first is None:
+            for change in loose[0].drift[:ENTRIES_MAX]:
+                yield from _change(change)
+    for steps, what in (
+        (report.unused, "recorded model call"),
+        (report.unseen, "recorded tool call"),
+    ):
+        if steps:
+            yield f"{_count(len(steps), what)} not made:"
+            yield from _some(steps, lambda step: f"  {_step(step)}")
     saved = report.saved
     if saved is not None and (saved.model_calls or saved.tool_calls):
-        yield (
-            f"answered from the record: {_count(saved.model_calls, 'model call')}, "
-            f"{_count(saved.tool_calls, 'tool call')}"
-        )
+        calls = (_count(saved.model_calls, "model call"), _count(saved.tool_calls, "tool call"))
+        yield f"answered from the record: {', '.join(calls)}"
 
 
-def _verdict(report: Report) -> str:
-    first = report.first_divergence
-    if first is None:
-        return clean(report.verdict)
-    where = "" if first.step_index is None else f" at step {first.step_index}"
-    return f"{clean(report.verdict)}{where}"
+def _step(step: StepRef) -> str:
+    return f"step {step.step_index} {clean(step.kind)} {clean(step.name)}"
 
 
 def _first(extra: Extra) -> Iterator[str]:
-    yield f"first divergence: {_call(extra)}, {clean(extra.class_)} ({clean(extra.code)})"
+    where = "" if extra.step_index is None else f" at step {extra.step_index}"
+    yield f"first divergence{where}: {_call(extra)}, {clean(extra.class_)} ({clean(extra.code)})"
     if extra.message:
         yield f"  {_cut(clean(extra.message))}"
-    for difference in extra.diffs[:ENTRIES_MAX]:
-        yield from _difference(difference)
+    for change in extra.diffs[:ENTRIES_MAX]:
+        yield from _change(change)
     if len(extra.diffs) > ENTRIES_MAX:
         yield f"  and {len(extra.diffs) - ENTRIES_MAX} more differences"
-    near = [
-        f"step {n.step_index}" + ("" if n.likeness is None else f" ({n.likeness:.0%} alike)")
-        for n in extra.nearest[:3]
-    ]
-    if near:
-        yield f"  nearest: {', '.join(near)}"
+    if extra.nearest:
+        yield f"  nearest: {', '.join(map(_near, extra.nearest[:3]))}"
 
 
-def _difference(difference: Difference) -> Iterator[str]:
-    yield f"  at {clean(difference.path) or '/'}"
-    if difference.words:
-        yield f"    {_words(difference.words)}"
+def _near(near: Nearest) -> str:
+    alike = "" if near.likeness is None else f" ({near.likeness:.0%} alike)"
+    return f"step {near.step_index}{alike}"
+
+
+def _change(change: Change) -> Iterator[str]:
+    yield f"  at {clean(change.path) or '/'}"
+    if change.words:
+        yield f"    {_words(change.words)}"
         return
-    yield f"    recorded: {_value(difference.recorded)}"
-    yield f"    live:     {_value(difference.live)}"
+    for label, member in (("recorded", "before"), ("live", "after")):
+        said = _value(change.raw[member]) if member in change.raw else "(nothing)"
+        yield f"    {label + ':':9} {said}"
 
 
 def _words(words: list[Words]) -> str:

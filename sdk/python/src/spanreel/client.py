@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator, Mapping, Sequence
 
-    from .simulation import Policy, Simulation
+    from .simulation import Policy
 
 #: Where a server listens unless told otherwise.
 DEFAULT_URL = "http://127.0.0.1:4319"
@@ -94,7 +94,7 @@ class Client:
         breakpoints: Sequence[int | str] = (),
         policy: Policy | None = None,
         patch: Mapping[int | str, Any] | None = None,
-    ) -> Simulation:
+    ) -> ServerSimulation:
         """Opens a session that answers an agent's model and tool calls from the record of `run`.
 
         Use it as a context manager. `mode` is `strict`, `lenient` or `fork@N`. `policy` is the

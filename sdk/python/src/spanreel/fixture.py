@@ -68,7 +68,7 @@ def open(  # noqa: A001
     speed: float | None = None,
     policy: Policy | None = None,
     patch: Mapping[int | str, Any] | None = None,
-) -> Simulation:
+) -> FixtureSimulation:
     """Opens a session that answers from a fixture. Use it as a context manager.
 
     The parameters are those of `Client.simulate`. The program ends with the session, also when this

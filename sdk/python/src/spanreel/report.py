@@ -18,42 +18,53 @@ class Words(Document):
 
 
 @dataclass(frozen=True)
-class Difference(Document):
+class Change(Document):
     """A place where the live call differs from the recorded one."""
 
+    #: A JSON pointer into the call.
     path: str = ""
-    recorded: Any = None
-    live: Any = None
+    #: Where it stands in the recorded call, when that is another place.
+    path_before: str | None = None
+    #: What was recorded; absent from `raw` when there was nothing.
+    before: Any = None
+    #: What came; absent from `raw` when there was nothing.
+    after: Any = None
+    #: Of two texts, what leads from the one to the other.
     words: list[Words] = many(Words)
 
 
 @dataclass(frozen=True)
-class Match(Document):
+class StepRef(Document):
+    """A recorded step."""
+
+    step_index: int
+    kind: str = ""
+    name: str = ""
+    #: Its run, where more than one is simulated.
+    run_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Match(StepRef):
     """A step that answered a call."""
 
-    step_index: int
-    kind: str = ""
-    name: str = ""
-    #: `exact`, `volatile`, `history`, `position`, `nearest`, `static`, `patched`
+    #: `exact`, `volatile`, `position`, `settings`, `instructions`, `history`, `shape`, `nearest`
     rung: str = ""
-    drift: list[Difference] = many(Difference)
+    #: A patch stood in for the recorded answer.
+    patched: bool = False
+    drift: list[Change] = many(Change)
     sends: int = 1
 
-
-@dataclass(frozen=True)
-class Unused(Document):
-    """A recorded step that nothing asked for."""
-
-    step_index: int
-    kind: str = ""
-    name: str = ""
+    @property
+    def is_loose(self) -> bool:
+        """True when the call was not the recorded one, and was answered all the same."""
+        return self.rung not in ("exact", "volatile", "static", "live")
 
 
 @dataclass(frozen=True)
-class Nearest(Document):
+class Nearest(StepRef):
     """A recorded step that resembles a call."""
 
-    step_index: int
     #: From 0 to 1.
     likeness: float | None = None
 
@@ -64,13 +75,14 @@ class Extra(Document):
 
     kind: str = ""
     name: str = ""
-    #: `spanreel_divergence`, `spanreel_hole`, `spanreel_denied`, ...
+    #: `spanreel_divergence`, `spanreel_hole`, `spanreel_denied`, `spanreel_live_blocked`, ...
     code: str = ""
-    #: `prompt`, `tool_arguments`, `tool_set`, `model`, `parameters`, `order`, `extra`, `hole`
+    #: `prompt`, `tool_arguments`, `tool_set`, `model`, `parameters`, `extra`, `hole`, `policy`, ...
     class_: str = renamed("class")
     step_index: int | None = None
+    run_id: str | None = None
     message: str = ""
-    diffs: list[Difference] = many(Difference)
+    diffs: list[Change] = many(Change)
     nearest: list[Nearest] = many(Nearest)
     sends: int = 1
 
@@ -92,18 +104,35 @@ class Report(Document):
     """The report of a simulation."""
 
     run_id: str
-    #: `same`, `diverged`, `blocked`, `budget`
+    #: `same`, `diverged`, `hole`, `blocked`, `budget`
     verdict: str
+    with_runs: list[str] = listed()
+    record_digest: str = ""
+    simulation: dict[str, Any] = counted()
+    first_divergence: Extra | None = one(Extra)
     #: Number of steps that the record has.
     steps: int = 0
-    simulation: dict[str, Any] = counted()
     matches: list[Match] = many(Match)
-    unused: list[Unused] = many(Unused)
+    #: Recorded model calls that were not made.
+    unused: list[StepRef] = many(StepRef)
+    #: Recorded tool calls that neither came to the simulation nor show in what a model was told.
+    unseen: list[StepRef] = many(StepRef)
+    #: Calls that the record does not answer.
     extra: list[Extra] = many(Extra)
-    first_divergence: Extra | None = one(Extra)
+    #: Number of calls that were made live.
+    live: int = 0
     saved: Saved | None = one(Saved)
     synthesized: list[str] = listed()
-    record_digest: str = ""
+
+    @property
+    def is_idle(self) -> bool:
+        """True when nothing was asked at all."""
+        return not (self.matches or self.extra or self.live)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True when nothing differs, but recorded model calls were not made."""
+        return bool(self.unused) and not self.extra and not any(m.is_loose for m in self.matches)
 
     def text(self) -> str:
         """The report for a person."""

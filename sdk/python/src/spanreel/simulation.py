@@ -8,7 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 from urllib.parse import urlsplit
 
 from ._http import Transport, segment
@@ -19,6 +19,8 @@ from .report import Report
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
+
+S = TypeVar("S", bound="Simulation")
 
 #: A policy, or a path to one.
 Policy = Union["Mapping[str, Any]", "str | os.PathLike[str]"]
@@ -100,7 +102,7 @@ class Simulation(ABC):
         with _environment(self.merged_env()):
             yield self.env
 
-    def __enter__(self) -> Simulation:
+    def __enter__(self: S) -> S:
         return self
 
     def __exit__(
