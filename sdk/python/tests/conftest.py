@@ -185,7 +185,7 @@ def script_() -> Iterator[Script]:
 
         do_GET = do_POST = do_DELETE = do  # noqa: N815
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             pass
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

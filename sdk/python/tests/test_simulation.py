@@ -10,6 +10,7 @@ import sys
 import threading
 import urllib.error
 from collections.abc import Callable, Iterator
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -211,7 +212,7 @@ def test_an_error_within_hides_behind_another(opened: Open) -> None:
     assert sim.closed
 
 
-def _sleep(started: multiprocessing.synchronize.Event) -> None:
+def _sleep(started: Event) -> None:
     started.set()
     threading.Event().wait(60)
 

@@ -114,7 +114,7 @@ def _file(value: Any, path: Path) -> str:
 class FixtureSimulation(Simulation):
     """A session that a process of its own serves."""
 
-    def __init__(self, process: _Process, document: Mapping[str, Any]) -> None:
+    def __init__(self, process: _Process, document: Any) -> None:
         super().__init__(document)
         self._process = process
         #: How the program ended; `None` while it runs.

@@ -39,18 +39,18 @@ class Simulation(ABC):
     It closes when its `with` ends.
     """
 
-    def __init__(self, document: Mapping[str, Any], *, holds: bool = False) -> None:
-        self.document = dict(document)
+    def __init__(self, document: Any, *, holds: bool = False) -> None:
+        self._final: Report | None = None
         try:
+            self.document: dict[str, Any] = {**document}
             self.run_id = str(document["run_id"])
             self.simulation_id = str(document["simulation_id"])
             self.mode = str(document["mode"])
             self.base_url = str(document["base_url"])
             self.env = {str(name): str(value) for name, value in document["env"].items()}
-        except (KeyError, AttributeError):
+        except (KeyError, AttributeError, TypeError):
             raise NotSpanreel("what should describe a simulation lacks members") from None
         self._calls = Transport(self.base_url, timeout=None if holds else ANSWER_TIMEOUT)
-        self._final: Report | None = None
 
     @property
     def openai_base_url(self) -> str:
@@ -134,9 +134,7 @@ class Simulation(ABC):
 class ServerSimulation(Simulation):
     """A session on a server."""
 
-    def __init__(
-        self, transport: Transport, document: Mapping[str, Any], *, holds: bool = False
-    ) -> None:
+    def __init__(self, transport: Transport, document: Any, *, holds: bool = False) -> None:
         super().__init__(document, holds=holds)
         self._transport = transport
         self._path = f"/v1/simulations/{segment(self.simulation_id)}"
