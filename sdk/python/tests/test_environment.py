@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 
 import pytest
+from conftest import Answer, Script
 
 import spanreel
 from spanreel.simulation import ServerSimulation, merged
@@ -98,3 +100,51 @@ def test_the_session_shows() -> None:
 def test_a_document_without_members_is_taken() -> None:
     with pytest.raises(spanreel.NotSpanreel):
         ServerSimulation(simulation()._transport, {"run_id": "r"})
+
+
+def test_a_proxy_before_the_server_is_passed_by(script: Script) -> None:
+    """Scenario: a proxy serves the API under a prefix, and the server names itself.
+
+    Guarantee: agents are led through the proxy.
+    """
+    base = f"http://inner:4319/sim/{SID}"
+    env = {"OPENAI_BASE_URL": f"{base}/openai/v1", "OPENAI_API_KEY": "spanreel", "X": SID}
+    document = {"run_id": "r", "simulation_id": SID, "mode": "strict", "base_url": base, "env": env}
+    script.will(Answer(201, document))
+    sim = spanreel.Client(script.url + "/prefix").simulate("r")
+    assert sim.base_url == f"{script.url}/prefix/sim/{SID}"
+    assert sim.openai_base_url == f"{sim.base_url}/openai/v1"
+    assert (sim.env["OPENAI_API_KEY"], sim.env["X"]) == ("spanreel", SID)
+
+
+def test_what_is_asked_for_is_left_out(script: Script) -> None:
+    script.will(Answer(500, b""))
+    client = spanreel.Client(script.url)
+    for given, sent in [
+        ({}, {"mode": "strict"}),
+        (
+            {
+                "mode": "fork@3",
+                "with_runs": ["b"],
+                "allow_partial": True,
+                "speed": 0,
+                "step": True,
+                "breakpoints": [3, "get_weather"],
+                "policy": {"tools": []},
+                "patch": {3: {"result": None}},
+            },
+            {
+                "mode": "fork@3",
+                "with": ["b"],
+                "allow_partial": True,
+                "speed": 0,
+                "step": True,
+                "breakpoints": [3, "get_weather"],
+                "policy": {"tools": []},
+                "patch": {"3": {"result": None}},
+            },
+        ),
+    ]:
+        with pytest.raises(spanreel.ServerFailed):
+            client.simulate("r", **given)  # type: ignore[arg-type]
+        assert json.loads(script.asked[-1].body) == sent

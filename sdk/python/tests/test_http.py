@@ -44,6 +44,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         ("not_found", 404, spanreel.NotFound),
         ("partial_run", 409, spanreel.PartialRun),
         ("internal", 500, spanreel.ServerFailed),
+        ("too_many_simulations", 429, spanreel.RateLimited),
+        ("spanreel_simulation_gone", 410, spanreel.SimulationNotFound),
+        ("spanreel_body", 413, spanreel.InvalidRequest),
         ("spanreel_divergence", 422, spanreel.Divergence),
         ("spanreel_hole", 422, spanreel.Divergence),
         ("of_a_newer_server", 404, spanreel.NotFound),
@@ -55,7 +58,7 @@ def test_a_problem_is_another_error(
 ) -> None:
     script.will(problem(code, status, reason="the reason"))
     with pytest.raises(kind, match="the reason") as error:
-        spanreel.Client(script.url).runs.get("r")
+        spanreel.Client(script.url, retries=0).runs.get("r")
     assert type(error.value) is kind
     assert (error.value.code, error.value.status) == (code, status)
     assert str(error.value).startswith("GET /v1/runs/r: Message of ")

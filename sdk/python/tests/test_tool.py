@@ -115,6 +115,9 @@ def test_an_async_tool_blocks_the_loop(session: Script) -> None:
     assert inspect.iscoroutinefunction(slow)
     assert asyncio.run(both()) == [1, 1]
     assert len(session.asked) == 2
+    session.answers[:] = [Answer(200, {"live": True})]
+    with pytest.raises(AssertionError):
+        asyncio.run(both())
 
 
 def test_a_recorded_failure_is_a_result(session: Script) -> None:
@@ -129,6 +132,8 @@ def test_a_recorded_failure_is_a_result(session: Script) -> None:
     with pytest.raises(spanreel.Divergence) as error:
         fail()
     assert error.value.code == "spanreel_hole"
+    session.answers[:] = [Answer(200, {"live": True})]
+    assert fail() == 0
     session.answers[:] = [Answer(200, {"no": "result"})]
     with pytest.raises(spanreel.NotSpanreel):
         fail()

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast, overload
 from urllib.parse import urlsplit
 
 from ._http import Transport
-from .simulation import ANSWER_TIMEOUT, call_tool
+from .simulation import ANSWER_TIMEOUT, LIVE, call_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,8 +44,9 @@ def tool(
     A simulation is on while SPANREEL_SIMULATION_URL is set. Then the arguments, by name and as
     given, are looked up in the record, and the function does not run. `ignore` names parameters
     that the model does not give (a context); `self` and `cls` of a method are left out anyway.
-    `decode` makes the function's type of the recorded JSON. Raises `Divergence` when the record has
-    no answer, `ToolFailed` when the recorded call failed.
+    `decode` makes the function's type of the recorded JSON. Where the policy says `live`, the
+    function runs. Raises `Divergence` when the record has no answer, `ToolFailed` when the recorded
+    call failed.
     """
 
     def wrap(function: F) -> F:
@@ -67,7 +68,7 @@ def _wrapped(
     def answer(url: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = _arguments(signature, ignore, args, kwargs)
         result = call_tool(_session(url), name, _json(given, name))
-        return decode(result) if decode else result
+        return decode(result) if decode and result is not LIVE else result
 
     if inspect.iscoroutinefunction(function):
         run = cast("Callable[..., Awaitable[Any]]", function)
@@ -75,16 +76,16 @@ def _wrapped(
         @functools.wraps(function)
         async def wait(*args: Any, **kwargs: Any) -> Any:
             url = os.environ.get(URL_VARIABLE)
-            if url:
-                return await asyncio.to_thread(answer, url, args, kwargs)
-            return await run(*args, **kwargs)
+            result = await asyncio.to_thread(answer, url, args, kwargs) if url else LIVE
+            return await run(*args, **kwargs) if result is LIVE else result
 
         return cast("F", wait)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         url = os.environ.get(URL_VARIABLE)
-        return answer(url, args, kwargs) if url else function(*args, **kwargs)
+        result = answer(url, args, kwargs) if url else LIVE
+        return function(*args, **kwargs) if result is LIVE else result
 
     return cast("F", call)
 

@@ -88,6 +88,7 @@ class Client:
         run: str,
         mode: str = "strict",
         *,
+        with_runs: Sequence[str] = (),
         allow_partial: bool = False,
         speed: float | None = None,
         step: bool = False,
@@ -97,11 +98,13 @@ class Client:
     ) -> ServerSimulation:
         """Opens a session that answers an agent's model and tool calls from the record of `run`.
 
-        Use it as a context manager. `mode` is `strict`, `lenient` or `fork@N`. `policy` is the
-        policy, or a path to one; `patch` gives other answers to some steps, by index.
+        Use it as a context manager. `mode` is `strict`, `lenient` or `fork@N`. `with_runs` are more
+        runs that the same program made, in order. `policy` is the policy, or a path to one; `patch`
+        gives other answers to some steps, by index: `{3: {"result": ...}}`, `{0: {"output": ...}}`.
         """
         asked = options(
             mode=mode,
+            with_runs=with_runs,
             allow_partial=allow_partial,
             speed=speed,
             step=step,

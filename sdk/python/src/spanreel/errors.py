@@ -135,7 +135,9 @@ class Unavailable(Problem):
 
 
 class RateLimited(Unavailable):
-    """Too many requests."""
+    """Too many requests, or too many simulations."""
+
+    remedy = "try again later, and close simulations that are done"
 
 
 class ServerFailed(Problem):
@@ -190,6 +192,16 @@ BY_CODE: dict[str, type[Problem]] = {
     "simulation_not_found": SimulationNotFound,
     "trace_not_found": NotFound,
     "partial_run": PartialRun,
+    "too_many_simulations": RateLimited,
+    # Of a simulation itself.
+    "spanreel_simulation_gone": SimulationNotFound,
+    "spanreel_not_served": NotFound,
+    "spanreel_body": InvalidRequest,
+    "spanreel_divergence": Divergence,
+    "spanreel_hole": Divergence,
+    "spanreel_denied": Divergence,
+    "spanreel_live_blocked": Divergence,
+    "spanreel_budget": Divergence,
     "unavailable": Unavailable,
     "internal": ServerFailed,
 }
@@ -215,10 +227,7 @@ def of_problem(
     code = str(error.get("code", ""))
     details = error.get("details")
     details = details if isinstance(details, dict) else {}
-    if code.startswith("spanreel_"):
-        kind: type[Problem] = Divergence
-    else:
-        kind = BY_CODE.get(code) or BY_STATUS.get(status, Problem)
+    kind = BY_CODE.get(code) or BY_STATUS.get(status, Problem)
     said = str(error.get("message") or f"status {status}").rstrip(".")
     reason = details.get("reason") or _codes_of(details.get("partial_reasons"))
     text = f"{asked}: {said}" + (f" ({reason})" if reason else "")

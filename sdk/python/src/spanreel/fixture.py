@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
+from weakref import WeakSet
 
-from ._http import ANSWER_BYTES_MAX, Transport, parse, segment
+from ._http import ANSWER_BYTES_MAX, parse
 from ._text import clean
 from .errors import BinaryFailed, BinaryNotFound, InvalidRequest, PartialRun, Problem, RunNotFound
 from .report import Report
@@ -121,10 +121,10 @@ class FixtureSimulation(Simulation):
         self.exit_code: int | None = None
 
     def _current_report(self) -> Report:
-        parts = urlsplit(self.base_url)
-        server = Transport(f"{parts.scheme}://{parts.netloc}")
-        path = f"/v1/simulations/{segment(self.simulation_id)}/report"
-        return Report.read(server.json("GET", path))
+        line = self._process.ask()
+        if line is None:
+            raise self._process.failure()
+        return Report.read(parse(line, "spanreel simulate"))
 
     def _end(self) -> Report:
         line = self._process.end()
@@ -149,6 +149,12 @@ class _Process:
         ]
         for reader in self._readers:
             reader.start()
+        _running.add(self)
+
+    def let_go(self) -> None:
+        """Closes the pipe in a child that was forked: it would keep the session open."""
+        with suppress(OSError):
+            cast("BinaryIO", self._process.stdin).close()
 
     @property
     def exit_code(self) -> int | None:
@@ -158,9 +164,21 @@ class _Process:
     def line(self, timeout: float) -> bytes | None:
         """Its next line; `None` when there is none."""
         try:
-            return self._lines.get(timeout=timeout)
+            line = self._lines.get(timeout=timeout)
         except Empty:
             return None
+        if line is None:
+            # Whoever asks next shall not wait for what never comes.
+            self._lines.put(None)
+        return line
+
+    def ask(self) -> bytes | None:
+        """Asks for the report so far, which a line of input does, and gives its line."""
+        stdin = cast("BinaryIO", self._process.stdin)
+        with suppress(BrokenPipeError):
+            stdin.write(b"report\n")
+            stdin.flush()
+        return self.line(END_TIMEOUT)
 
     def end(self) -> bytes | None:
         """Ends it, and gives the line that it says last."""
@@ -173,6 +191,7 @@ class _Process:
             self._process.terminate()
             line = self.line(END_TIMEOUT)
         self.kill(patience=END_TIMEOUT)
+        _running.discard(self)
         return line
 
     def kill(self, patience: float = 0.0) -> None:
@@ -212,3 +231,15 @@ class _Process:
         pipe = cast("BinaryIO", self._process.stderr)
         while line := pipe.readline(STDERR_LINE_BYTES_MAX):
             self._said.append(line.rstrip())
+
+
+_running: WeakSet[_Process] = WeakSet()
+
+
+def _let_go() -> None:
+    for process in _running:
+        process.let_go()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

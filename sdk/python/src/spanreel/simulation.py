@@ -77,7 +77,10 @@ class Simulation(ABC):
 
         Raises `Divergence` when the record has none, `ToolFailed` when the recorded call failed.
         """
-        return call_tool(self._calls, name, arguments or {})
+        result = call_tool(self._calls, name, arguments or {})
+        if result is LIVE:
+            raise SpanreelError(f"the policy lets {name} run live", remedy="call the tool itself")
+        return result
 
     def report(self) -> Report:
         """What was asked so far; after `close` the final report."""
@@ -135,7 +138,7 @@ class ServerSimulation(Simulation):
     """A session on a server."""
 
     def __init__(self, transport: Transport, document: Any, *, holds: bool = False) -> None:
-        super().__init__(document, holds=holds)
+        super().__init__(_reached(document, transport.url), holds=holds)
         self._transport = transport
         self._path = f"/v1/simulations/{segment(self.simulation_id)}"
 
@@ -154,9 +157,28 @@ class ServerSimulation(Simulation):
         return Report.read(self._transport.json("DELETE", self._path))
 
 
+def _reached(document: Any, url: str) -> Any:
+    """The document with the URL under which this client reached the server.
+
+    Behind a proxy the server knows neither its own scheme nor a prefix of the path.
+    """
+    base, _, _ = str(document.get("base_url")).partition("/sim/") if document else ("", "", "")
+    if not base or base == url or not isinstance(document.get("env"), dict):
+        return document
+    known = {name: str(value) for name, value in document["env"].items()}
+    env = {name: value.replace(base, url, 1) for name, value in known.items()}
+    return {**document, "base_url": document["base_url"].replace(base, url, 1), "env": env}
+
+
+#: What a tool gets that the policy leaves to run itself.
+LIVE = object()
+
+
 def call_tool(session: Transport, name: str, arguments: Mapping[str, Any]) -> Any:
-    """The recorded result of a tool call in the session."""
+    """The recorded result of a tool call in the session, or `LIVE`."""
     answer = session.json("POST", f"/tools/{segment(name)}", arguments)
+    if isinstance(answer, dict) and answer.get("live") is True:
+        return LIVE
     if not isinstance(answer, dict) or "result" not in answer:
         raise NotSpanreel("the answer of a tool has no result")
     if answer.get("is_error"):
@@ -167,6 +189,7 @@ def call_tool(session: Transport, name: str, arguments: Mapping[str, Any]) -> An
 def options(
     *,
     mode: str,
+    with_runs: Sequence[str],
     allow_partial: bool,
     speed: float | None,
     step: bool,
@@ -176,6 +199,8 @@ def options(
 ) -> dict[str, Any]:
     """The body that asks for a simulation; what is not given is left to the server."""
     asked: dict[str, Any] = {"mode": mode}
+    if with_runs:
+        asked["with"] = list(with_runs)
     if allow_partial:
         asked["allow_partial"] = True
     if speed is not None:
