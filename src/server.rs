@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     access::{self, Keys},
-    api::{self, Addresses, Api},
+    api::{self, Addresses, Api, sim::sessions::Sessions},
     clock::SystemClock,
     config::{self, Config, Listen},
     otlp::{Receiver, grpc, http, listen},
@@ -112,6 +112,7 @@ impl Server {
             metrics,
             addresses,
             ready: AtomicBool::new(true),
+            sessions: Arc::new(Sessions::new(config.simulation.clone())),
             limits: config.api.clone(),
             #[cfg(feature = "sql")]
             sql: store::sql::Engine::new(&config.sql)?,

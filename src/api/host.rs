@@ -1,7 +1,23 @@
 //! Which `Host` and `Origin` a server on loopback takes: a page of another site must not read it through the
 //! browser of its user (DNS rebinding).
 
-use axum::http::{HeaderMap, Uri, header};
+use axum::{
+    extract::Request,
+    http::{HeaderMap, Uri, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use super::problem::{Code, Problem};
+
+/// Refuses a request that names another machine.
+pub async fn refuse_foreign(request: Request, next: Next) -> Response {
+    if is_local(request.uri(), request.headers()) {
+        next.run(request).await
+    } else {
+        Problem::new(Code::HostNotAllowed).into_response()
+    }
+}
 
 /// True when `Host` (or the authority of an HTTP/2 request) and `Origin`, where given, name this machine.
 pub fn is_local(uri: &Uri, headers: &HeaderMap) -> bool {

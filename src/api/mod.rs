@@ -2,9 +2,11 @@
 
 pub mod host;
 pub mod problem;
+pub mod sim;
 mod body;
 mod checkpoints;
 mod runs;
+mod simulations;
 #[cfg(feature = "sql")]
 mod sql;
 
@@ -22,7 +24,7 @@ use axum::{
     http::{StatusCode, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
 use serde::Serialize;
 
@@ -47,6 +49,8 @@ pub struct Api {
     pub addresses: Addresses,
     /// True while the server takes telemetry; `/readyz` tells it.
     pub ready: AtomicBool,
+    /// Simulations that are open.
+    pub sessions: Arc<sim::sessions::Sessions>,
     /// Of bodies.
     pub limits: config::api::Settings,
     /// Answers queries.
@@ -76,15 +80,20 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/v1/runs/{id}/tree", get(runs::tree))
         .route("/v1/runs/{id}/otlp", get(runs::otlp))
         .route("/v1/runs/{id}/checkpoints", get(checkpoints::list).post(checkpoints::post))
+        .route("/v1/runs/{id}/simulations", post(simulations::create))
+        .route("/v1/simulations/{id}", get(simulations::status).delete(simulations::end))
+        .route("/v1/simulations/{id}/continue", post(simulations::go_on))
+        .route("/v1/simulations/{id}/report", get(simulations::report))
         .route("/v1/traces/{id}/otlp", get(runs::trace_otlp))
         .route("/v1/otlp", get(runs::all_otlp))
         .route("/v1/server", get(server));
     #[cfg(feature = "sql")]
-    let router = router.route("/v1/sql", axum::routing::post(sql::post));
+    let router = router.route("/v1/sql", post(sql::post));
     #[cfg(not(feature = "sql"))]
-    let router = router.route("/v1/sql", axum::routing::post(|| async { Problem::new(Code::WithoutSql) }));
+    let router = router.route("/v1/sql", post(|| async { Problem::new(Code::WithoutSql) }));
     router
         .route("/metrics", get(metrics))
+        .merge(sim::router(Arc::clone(&api.sessions)))
         .route("/readyz", get(ready))
         .fallback(|| async { Problem::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { Problem::new(Code::MethodNotAllowed) })

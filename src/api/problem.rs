@@ -26,6 +26,9 @@ pub enum Code {
     RunNotFound,
     StepNotFound,
     TraceNotFound,
+    SimulationNotFound,
+    PartialRun,
+    TooManySimulations,
     MethodNotAllowed,
     BodyTooLarge,
     BodyTimeout,
@@ -78,6 +81,24 @@ impl Code {
             Self::TraceNotFound => {
                 ("trace_not_found", StatusCode::NOT_FOUND, "No such trace.", "Trace inconnue.")
             }
+            Self::SimulationNotFound => (
+                "simulation_not_found",
+                StatusCode::NOT_FOUND,
+                "No such simulation; it may have ended.",
+                "Simulation inconnue ; elle est peut-être terminée.",
+            ),
+            Self::PartialRun => (
+                "partial_run",
+                StatusCode::CONFLICT,
+                "The record of the run is not complete.",
+                "L'enregistrement de l'exécution n'est pas complet.",
+            ),
+            Self::TooManySimulations => (
+                "too_many_simulations",
+                StatusCode::TOO_MANY_REQUESTS,
+                "Too many simulations are open.",
+                "Trop de simulations sont ouvertes.",
+            ),
             Self::MethodNotAllowed => (
                 "method_not_allowed",
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -139,6 +160,11 @@ impl Problem {
     /// A problem that `reason` makes clearer, in English. Never content of a record.
     pub fn because(code: Code, reason: impl std::fmt::Display) -> Self {
         Self { code, details: json!({"reason": reason.to_string()}) }
+    }
+
+    /// A problem with details of its own. Never content of a record.
+    pub fn with(code: Code, details: Value) -> Self {
+        Self { code, details }
     }
 
     /// The envelope; `trace_id` is that of the caller's `traceparent`.

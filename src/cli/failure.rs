@@ -10,6 +10,14 @@ pub(crate) mod exit {
     /// Something was refused, or differs.
     pub(crate) const REFUSED: u8 = 1;
     pub(crate) const USAGE: u8 = 2;
+    /// Refused, because the run is partial.
+    pub(crate) const PARTIAL: u8 = 3;
+    /// A live call was blocked.
+    pub(crate) const BLOCKED: u8 = 4;
+    /// The budget for live calls is spent.
+    pub(crate) const BUDGET: u8 = 5;
+    /// The command given to `simulate` failed, and nothing diverged.
+    pub(crate) const COMMAND_FAILED: u8 = 6;
     /// No such run, file or folder.
     pub(crate) const NOT_FOUND: u8 = 66;
     /// Server or store not reachable.

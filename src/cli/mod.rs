@@ -6,10 +6,12 @@ mod export;
 mod failure;
 mod import;
 mod keys;
+mod mcp_stdio;
 mod quarantine;
 mod replay;
 mod runs;
 mod serve;
+mod simulate;
 mod source;
 mod sql;
 mod steps;
@@ -50,8 +52,12 @@ enum Command {
     Tree(tree::Arguments),
     /// Show a run with its content; --json gives the replay document
     Replay(replay::Arguments),
+    /// Execute an agent again, every call answered from the record of its run
+    Simulate(simulate::Arguments),
     /// Give back what was received, or the steps
     Export(export::Arguments),
+    /// Be a session's MCP server over standard input and output
+    McpStdio(mcp_stdio::Arguments),
     /// Ask the tables in SQL
     Sql(sql::Arguments),
     /// Check a configuration, and say what was checked
@@ -80,7 +86,9 @@ pub fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Steps(arguments) => steps::run(arguments, out),
         Command::Tree(arguments) => tree::run(arguments, out),
         Command::Replay(arguments) => replay::run(arguments, out),
+        Command::Simulate(arguments) => simulate::run(arguments, out),
         Command::Export(arguments) => export::run(arguments, out),
+        Command::McpStdio(arguments) => mcp_stdio::run(arguments, out),
         Command::Sql(arguments) => sql::run(arguments, out),
         Command::CheckConfig(arguments) => check_config::run(arguments, out),
         Command::Keys(arguments) => keys::run(arguments, out),

@@ -7,6 +7,7 @@ pub mod access;
 pub mod api;
 pub mod otlp;
 pub mod reference;
+pub mod simulation;
 pub mod sql;
 pub mod store;
 pub mod wal;
@@ -39,6 +40,8 @@ pub struct Config {
     pub store: store::Settings,
     /// Queries: what they may use.
     pub sql: sql::Settings,
+    /// Simulated replay: sessions and their limits.
+    pub simulation: simulation::Settings,
 }
 
 impl Default for Config {
@@ -52,6 +55,7 @@ impl Default for Config {
             wal: wal::Settings::default(),
             store: store::Settings::default(),
             sql: sql::Settings::default(),
+            simulation: simulation::Settings::default(),
         }
     }
 }

@@ -15,6 +15,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ("otlp", "Settings", include_str!("otlp.rs")),
     ("wal", "Settings", include_str!("wal.rs")),
     ("sql", "Settings", include_str!("sql.rs")),
+    ("simulation", "Settings", include_str!("simulation.rs")),
     ("store", "Settings", include_str!("store.rs")),
 ];
 

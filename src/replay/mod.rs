@@ -1,5 +1,6 @@
 //! Documents that answer for a run, and simulated replay.
 
+pub mod diff;
 pub mod document;
 pub mod export;
 pub mod sim;

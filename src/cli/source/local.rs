@@ -41,7 +41,8 @@ impl Local {
         }
     }
 
-    fn find(&self, id: &str) -> Result<Arc<Run>, Failure> {
+    /// The run of that id or alias.
+    pub(crate) fn find(&self, id: &str) -> Result<Arc<Run>, Failure> {
         Ok(self.find_records(id)?.0)
     }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::failure::{Failure, exit};
 use crate::store::RunFilter;
 pub(crate) use local::{Local, Opened, open_store};
-pub(crate) use remote::Remote;
+pub(crate) use remote::{Remote, encode};
 
 /// Which records a command works on.
 #[derive(Args, Clone, Debug)]

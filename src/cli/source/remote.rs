@@ -14,6 +14,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// The longest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4 << 30;
 
+type Answer = ureq::http::Response<ureq::Body>;
+
 pub(crate) struct Remote {
     agent: Agent,
     url: String,
@@ -57,7 +59,11 @@ impl Remote {
             _ => "",
         };
         let said = format!("the server at {} answered {status}: {message} {reason}", self.url);
-        let code = if status == StatusCode::BAD_REQUEST { exit::USAGE } else { exit::UNREACHABLE };
+        let code = match status {
+            StatusCode::BAD_REQUEST => exit::USAGE,
+            StatusCode::CONFLICT => exit::PARTIAL,
+            _ => exit::UNREACHABLE,
+        };
         Failure::new(code, super::super::text::clean(said.trim()) + remedy)
     }
 
@@ -75,6 +81,40 @@ impl Remote {
     fn unreachable(&self, error: &dyn std::fmt::Display) -> Failure {
         let message = format!("cannot reach the server at {}: {error}; is it running?", self.url);
         Failure::new(exit::UNREACHABLE, message)
+    }
+
+    /// What comes of posting JSON; `None` when the server says that there is no such thing.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Option<Value>, Failure> {
+        let mut request = self.agent.post(format!("{}{path}", self.url));
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        let sent = if body.is_null() { request.send_empty() } else { request.send_json(body) };
+        self.document(sent)
+    }
+
+    /// What comes of deleting; `None` when the server says that there is no such thing.
+    pub(crate) fn delete(&self, path: &str) -> Result<Option<Value>, Failure> {
+        let mut request = self.agent.delete(format!("{}{path}", self.url));
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        self.document(request.call())
+    }
+
+    fn document(&self, sent: Result<Answer, ureq::Error>) -> Result<Option<Value>, Failure> {
+        let mut answer = sent.map_err(|error| self.unreachable(&error))?;
+        let status = answer.status();
+        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+        let body = body.map_err(|error| self.unreachable(&error))?;
+        match status {
+            StatusCode::OK | StatusCode::CREATED => {
+                serde_json::from_str(&body).map(Some).map_err(|_| self.not_ours())
+            }
+            StatusCode::NOT_FOUND if is_ours(&body) => Ok(None),
+            StatusCode::NOT_FOUND => Err(self.not_ours()),
+            status => Err(self.refused(status, &body)),
+        }
     }
 
     fn of_run(&self, id: &str, what: &str) -> Result<Value, Failure> {
@@ -159,6 +199,7 @@ fn is_ours(body: &str) -> bool {
     serde_json::from_str::<Value>(body).is_ok_and(|body| body.pointer("/error/code").is_some())
 }
 
-fn encode(text: &str) -> String {
+/// One segment of a path.
+pub(crate) fn encode(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }

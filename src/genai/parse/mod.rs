@@ -3,6 +3,7 @@
 
 pub(super) mod envelope;
 mod fast;
+mod item;
 mod media;
 pub(super) mod part;
 pub(super) mod python;
@@ -17,6 +18,7 @@ use super::{
     operation::Issue,
     state::{self, open},
 };
+use item::is_item;
 use part::is_block;
 
 /// How often JSON text inside JSON text is opened on the way to a message.
@@ -140,7 +142,7 @@ impl Reader<'_> {
                     self.collect(item, role, opens.saturating_sub(1), out);
                 }
                 if items.iter().any(is_item) {
-                    join_items(out, first);
+                    item::join(out, first);
                 }
             }
             Value::Array(items)
@@ -186,9 +188,10 @@ impl Reader<'_> {
             return out.push(message(role, vec![Part::text(value.to_string())]));
         }
         let Some(part) = self.part(value) else { return };
-        let role = match part {
+        let role = match &part {
             Part::ToolCall { .. } | Part::Reasoning { .. } => "assistant",
             Part::ToolCallResponse { .. } => "tool",
+            Part::Other(block) if item::is_of_model(block) => "assistant",
             _ => role,
         };
         out.push(message(role, vec![part]));
@@ -268,11 +271,14 @@ impl Reader<'_> {
             if blocks.iter().any(|p| matches!(p, Part::ToolCallResponse { .. })) {
                 made.parts.extend(blocks);
             } else {
-                let response = content.filter(|c| !c.is_null()).map(|c| self.open(c));
+                let response = content.filter(|c| !c.is_null()).map(|c| part::unblock(self.open(c)));
                 made.parts.push(Part::tool_call_response(call, response));
             }
         } else if let Some(content) = content {
             made.parts.extend(self.content(content));
+        }
+        if let Some(refusal) = text("refusal").filter(|t| !t.is_empty()) {
+            made.parts.push(item::refusal(refusal));
         }
         if let Some(calls) = object.get("tool_calls").map(|calls| open(calls).value)
             && let Value::Array(calls) = calls
@@ -307,27 +313,6 @@ fn is_message(value: &Value) -> bool {
         || object.contains_key("role") && !object.contains_key("type")
         || ["parts", "message", "tool_calls"].iter().any(|k| object.contains_key(*k))
         || object.contains_key("role") && object.contains_key("content")
-}
-
-/// An item of OpenAI's Responses API, which stands beside messages and not in them.
-fn is_item(value: &Value) -> bool {
-    const ITEMS: &[&str] = &["function_call", "function_call_output", "reasoning"];
-    value.get("role").is_none()
-        && value.get("type").and_then(Value::as_str).is_some_and(|t| ITEMS.contains(&t))
-}
-
-/// Items of one turn of the model are one message.
-fn join_items(messages: &mut Vec<Message>, first: usize) {
-    let items = messages.split_off(first.min(messages.len()));
-    for item in items {
-        match messages.get_mut(first..).and_then(<[Message]>::last_mut) {
-            Some(last) if last.role == "assistant" && item.role == "assistant" => {
-                last.parts.extend(item.parts);
-                last.finish_reason = item.finish_reason.or(last.finish_reason.take());
-            }
-            _ => messages.push(item),
-        }
-    }
 }
 
 fn is_envelope(value: &Value) -> bool {

@@ -2,13 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::{Reader, call_id, media};
+use super::{Reader, call_id, item, media};
 use crate::genai::{
     message::Part,
     state::{self, Opened, open},
 };
 
 const ID_KEYS: &[&str] = &["call_id", "tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "id", "ref"];
+const TOOL_CALLS: &[&str] = &["tool_call", "function", "tool_use", "tool-call", "toolUse"];
+const TOOL_RESULTS: &[&str] = &["tool_call_response", "tool_result", "tool-result", "toolResult"];
 const RESULT_KEYS: &[&str] = &["response", "result", "content", "output"];
 const CALL_KEYS: &[&str] = &[
     "id",
@@ -72,19 +74,22 @@ impl Reader<'_> {
                 Part::Text { content, extra: rest(object, &["content", "text"]) }
             }
             "reasoning" | "thinking" => {
-                let content = self.text(object, &["content", "thinking", "text", "reasoning"]);
-                let content = content.or_else(|| summary(object));
+                let content = match object.get("content") {
+                    Some(Value::Array(_)) => None,
+                    _ => self.text(object, &["content", "thinking", "text", "reasoning"]),
+                };
+                let content = content.or_else(|| item::reasoning(object));
                 Part::Reasoning {
                     content,
                     extra: rest(object, &["content", "thinking", "text", "reasoning"]),
                 }
             }
-            "tool_call" | "function" | "tool_use" | "tool-call" | "function_call" | "toolUse" => {
+            kind if TOOL_CALLS.contains(&kind) || item::CALLS.contains(&kind) => {
                 return self
                     .tool_call(nested("toolUse").unwrap_or(object))
                     .or(Some(Part::Other(object.clone())));
             }
-            "tool_call_response" | "tool_result" | "tool-result" | "function_call_output" | "toolResult" => {
+            kind if TOOL_RESULTS.contains(&kind) || item::RESULTS.contains(&kind) => {
                 self.tool_result(nested("toolResult").unwrap_or(object))
             }
             _ => {
@@ -104,19 +109,14 @@ impl Reader<'_> {
         if let Some(call) = nested(CALLS)
             && let Some(part) = self.tool_call(call)
         {
-            return match (part, call_id(object.get("id"))) {
-                (Part::ToolCall { id: None, name, arguments, extra }, id) => {
-                    Part::ToolCall { id, name, arguments, extra }
-                }
-                (part, _) => part,
-            };
+            return beside(part, object);
         }
         if let Some(result) = nested(RESULTS) {
             return self.tool_result(result);
         }
         if let Some(reasoning) = nested(&["reasoningContent"]) {
             let inner = reasoning.get("reasoningText").and_then(Value::as_object).unwrap_or(reasoning);
-            return Part::Reasoning { content: self.text(inner, &["text"]), extra: Map::new() };
+            return Part::Reasoning { content: self.text(inner, &["text"]), extra: rest(inner, &["text"]) };
         }
         match self.text(object, &["text"]) {
             Some(text) if object.get("thought").and_then(Value::as_bool) == Some(true) => {
@@ -170,6 +170,17 @@ impl Reader<'_> {
     }
 }
 
+/// What Gemini and Genkit say of a call in the part that holds it: its id, and the signature that goes back with it.
+fn beside(part: Part, object: &Map<String, Value>) -> Part {
+    let Part::ToolCall { id, name, arguments, mut extra } = part else { return part };
+    for key in ["thoughtSignature", "thought_signature"] {
+        if let Some(signature) = object.get(key) {
+            let _ = extra.insert(key.to_owned(), signature.clone());
+        }
+    }
+    Part::ToolCall { id: id.or_else(|| call_id(object.get("id"))), name, arguments, extra }
+}
+
 /// An answer of one text or JSON block is that text or that JSON, opened.
 pub(in crate::genai) fn unblock(value: Value) -> Value {
     let Value::Array(items) = &value else { return value };
@@ -191,12 +202,6 @@ fn document(object: &Map<String, Value>) -> Option<String> {
     Some(texts?.concat()).filter(|text| !text.is_empty())
 }
 
-/// The summary of a reasoning item, whose own text stays with the provider.
-fn summary(item: &Map<String, Value>) -> Option<String> {
-    let texts = item.get("summary")?.as_array()?.iter().filter_map(|s| s.get("text")?.as_str());
-    Some(texts.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
-}
-
 fn rest(object: &Map<String, Value>, known: &[&str]) -> Map<String, Value> {
     let kept = object.iter().filter(|(k, _)| k.as_str() != "type" && !known.contains(&k.as_str()));
     kept.map(|(k, v)| (k.clone(), v.clone())).collect()
@@ -210,6 +215,8 @@ pub(super) fn is_block(value: &Value) -> bool {
         "reasoningContent",
         "functionCall",
         "function_call",
+        "functionResponse",
+        "function_response",
         "toolRequest",
         "toolResponse",
         "tool_call",
@@ -219,4 +226,49 @@ pub(super) fn is_block(value: &Value) -> bool {
     object.get("type").is_some_and(Value::is_string)
         || object.len() <= 2 && BLOCKS.iter().any(|k| object.contains_key(*k))
         || object.len() == 1 && media::untyped(object).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::genai::parse::messages;
+
+    fn parts(content: Value) -> Vec<Part> {
+        let told = messages(&json!([{"role": "user", "parts": content}]), "user", &mut Vec::new());
+        told.value.iter().flat_map(|message| message.parts.clone()).collect()
+    }
+
+    /// Scenario: providers sign what the model thought, and want the signature back.
+    /// Guarantee: it is kept with the part, wherever its provider puts it.
+    #[test]
+    fn a_signature_is_lost() {
+        let of = |content: Value| match parts(json!([content])).pop() {
+            Some(Part::ToolCall { extra, .. } | Part::Text { extra, .. } | Part::Reasoning { extra, .. }) => {
+                extra
+            }
+            other => panic!("{other:?}"),
+        };
+        let call = json!({"name": "f", "args": {}});
+        let gemini = of(json!({"functionCall": call, "thoughtSignature": "c2ln"}));
+        assert_eq!(Value::Object(gemini), json!({"thoughtSignature": "c2ln"}));
+        let snake = of(json!({"function_call": call, "thought_signature": "c2ln"}));
+        assert_eq!(Value::Object(snake), json!({"thought_signature": "c2ln"}));
+        let text = of(json!({"text": "hi", "thoughtSignature": "c2ln"}));
+        assert_eq!(Value::Object(text), json!({"thoughtSignature": "c2ln"}));
+        let bedrock = of(json!({"reasoningContent": {"reasoningText": {"text": "hm", "signature": "c2ln"}}}));
+        assert_eq!(Value::Object(bedrock), json!({"signature": "c2ln"}));
+        let redacted = of(json!({"reasoningContent": {"redactedContent": "QUJD"}}));
+        assert_eq!(Value::Object(redacted), json!({"redactedContent": "QUJD"}));
+    }
+
+    #[test]
+    fn answers_in_json_text_are_taken_for_text() {
+        for key in ["functionResponse", "function_response"] {
+            let content = json!([{key: {"name": "f", "response": {"a": 1}}}]).to_string();
+            let [Part::ToolCallResponse { response, .. }] = &parts(content.into())[..] else { panic!() };
+            assert_eq!(response, &Some(json!({"a": 1})));
+        }
+    }
 }

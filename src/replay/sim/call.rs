@@ -96,6 +96,8 @@ pub enum Answer {
     Embedding(EmbeddingAnswer),
     /// The provider or the tool failed then, and does so again.
     Failed(Failed),
+    /// The caller is to make the call itself.
+    Live,
     /// The record has no answer.
     Refused(Refused),
 }
@@ -206,5 +208,12 @@ impl RefusedCode {
             Self::LiveBlocked => "spanreel_live_blocked",
             Self::Budget => "spanreel_budget",
         }
+    }
+
+    /// The code with that name.
+    pub(super) fn of_name(name: &str) -> Option<Self> {
+        [Self::Divergence, Self::Hole, Self::Denied, Self::LiveBlocked, Self::Budget]
+            .into_iter()
+            .find(|code| code.name() == name)
     }
 }

@@ -10,3 +10,18 @@
 //! report.
 
 pub mod call;
+pub mod policy;
+pub mod report;
+pub mod session;
+pub mod tools;
+mod answers;
+mod canon;
+mod facets;
+mod holes;
+mod ladder;
+mod misses;
+mod nearest;
+mod plan;
+mod volatile;
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,29 @@
 //! One file a surface. None of them knows a session: what they read and write is in no provider's shape on the inner
 //! side. What clients send and accept was measured; the rules stand beside the code that keeps them.
 
+pub mod anthropic;
+pub mod gemini;
+pub mod mcp;
+pub mod openai;
+mod answer;
+mod bedrock;
+mod error;
+mod event_stream;
+#[cfg(test)]
+mod fixture;
+mod members;
+mod openai_chat;
+mod openai_responses;
+mod request;
+#[cfg(test)]
+mod robustness;
+
+pub use anthropic::Anthropic;
+pub use bedrock::Bedrock;
+pub use gemini::Gemini;
+pub use openai_chat::OpenAiChat;
+pub use openai_responses::OpenAiResponses;
+
 use axum::http::StatusCode;
 use bytes::Bytes;
 use serde_json::Value;
@@ -17,6 +40,11 @@ pub trait Surface: Sync {
     /// # Errors
     /// The request is none of this surface; the text says what is missing, for people.
     fn read(&self, body: &Value, path_model: Option<&str>, path_streams: bool) -> Result<ModelCall, String>;
+
+    /// The error for a request whose kind is not served at all; it is no call, and is not compared with the record.
+    fn refuses(&self, _body: &Value) -> Option<ErrorResponse> {
+        None
+    }
 
     /// The response that holds `answer` whole.
     fn whole(&self, call: &ModelCall, answer: &ModelAnswer) -> Value;

@@ -1,0 +1,144 @@
+//! Recorded steps -> answers.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    call::{Answer, EmbeddingAnswer, EmbeddingCall, Failed, ModelAnswer, Tokens, ToolAnswer},
+    policy::Patch,
+};
+use crate::{
+    genai::{
+        finish,
+        message::{Message, Part},
+        operation::OpStatus,
+    },
+    run::model::Step,
+};
+
+/// Length of a vector when neither call nor record tells it.
+const DIMENSIONS_DEFAULT: usize = 1536;
+/// The longest vector that is made.
+const DIMENSIONS_MAX: usize = 16_384;
+/// Status of a recorded failure whose status is not in the record.
+const STATUS_DEFAULT: u16 = 500;
+
+/// What the model of `step` said, or how it failed; `None` when the record does not tell. `id` is unique in the session.
+pub(super) fn of_model(step: &Step, id: &str, patch: Option<&Patch>) -> Option<Answer> {
+    let patched = patch.and_then(|patch| patch.output.as_ref()).map(messages_of);
+    let recorded: Vec<&Message> = step.output_messages.iter().map(|m| &**m).collect();
+    let messages: Vec<&Message> = patched.as_ref().map_or(recorded, |patched| patched.iter().collect());
+    if messages.is_empty() {
+        return (step.status == OpStatus::Error).then(|| Answer::Failed(failed(step)));
+    }
+    // Several messages that each ended are alternatives; else they are one answer in pieces.
+    let alternatives = messages.len() > 1 && messages.iter().all(|m| m.finish_reason.is_some());
+    let taken = if alternatives { 1 } else { messages.len() };
+    let mut parts: Vec<Part> = messages.iter().take(taken).flat_map(|m| m.parts.iter().cloned()).collect();
+    identify_calls(&mut parts, id);
+    let said = messages.first().and_then(|m| m.finish_reason.clone()).filter(|_| patched.is_some());
+    let asks = parts.iter().any(|part| matches!(part, Part::ToolCall { .. }));
+    let finish = match said.or_else(|| step.finish_reasons.first().cloned()) {
+        // Gemini and some frameworks say `stop` for a call of a tool.
+        Some(reason) if asks && finish::normalize(&reason) == "stop" => "tool_call".into(),
+        Some(reason) if patched.is_none() || !asks => finish::normalize(&reason),
+        _ if asks => "tool_call".into(),
+        _ => "stop".into(),
+    };
+    Some(Answer::Model(ModelAnswer {
+        step: step.index,
+        id: id.to_owned(),
+        model: step.response_model.clone().or_else(|| step.model.clone()).unwrap_or_default(),
+        parts,
+        finish,
+        usage: tokens(step),
+        created_s: step.start_ns / 1_000_000_000,
+    }))
+}
+
+/// What a tool gave.
+pub(super) fn of_tool(step: &Step, patch: Option<&Patch>) -> Option<Answer> {
+    let patched = patch.and_then(|patch| patch.result.clone());
+    let is_error = patched.is_none() && step.status == OpStatus::Error;
+    let told = step.error.as_ref().and_then(|error| error.message.clone()).map(Value::String);
+    let documents = step.retrieval_documents.clone();
+    let result =
+        patched.or_else(|| step.tool_result.clone()).or(documents).or_else(|| told.filter(|_| is_error));
+    let result = result.or_else(|| is_error.then(|| "the tool failed".into()))?;
+    Some(Answer::Tool(ToolAnswer { step: Some(step.index), result, is_error }))
+}
+
+/// A vector for each text, made of the text alone: the record holds none.
+pub(super) fn of_embedding(step: &Step, call: &EmbeddingCall) -> Answer {
+    if step.status == OpStatus::Error {
+        return Answer::Failed(failed(step));
+    }
+    let length = call.dimensions.unwrap_or(DIMENSIONS_DEFAULT).clamp(1, DIMENSIONS_MAX);
+    Answer::Embedding(EmbeddingAnswer {
+        step: step.index,
+        model: step.response_model.clone().or_else(|| step.model.clone()).unwrap_or_default(),
+        vectors: call.inputs.iter().map(|text| vector(text, length)).collect(),
+        usage: tokens(step),
+    })
+}
+
+fn failed(step: &Step) -> Failed {
+    let error = step.error.clone().unwrap_or_default();
+    let kind = error.kind.unwrap_or_default();
+    Failed {
+        step: step.index,
+        status: error.status_code.unwrap_or(STATUS_DEFAULT),
+        message: error.message.unwrap_or_else(|| format!("the recorded call failed: {kind}")),
+        kind,
+    }
+}
+
+fn tokens(step: &Step) -> Tokens {
+    let usage = &step.usage;
+    Tokens {
+        input: usage.input_tokens.unwrap_or_default(),
+        output: usage.output_tokens.unwrap_or_default(),
+        cache_read: usage.cache_read_tokens.unwrap_or_default(),
+        cache_write: usage.cache_write_tokens.unwrap_or_default(),
+        reasoning: usage.reasoning_tokens.unwrap_or_default(),
+    }
+}
+
+/// Every call has an id, and none twice: clients tie results to them. A call that was written twice is one.
+fn identify_calls(parts: &mut Vec<Part>, id: &str) {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    parts.retain(|part| match part {
+        Part::ToolCall { id: Some(id), .. } => seen.insert(id.clone()),
+        _ => true,
+    });
+    let mut number = 0;
+    for part in parts {
+        if let Part::ToolCall { id: own @ None, .. } = part {
+            *own = Some(format!("call_{id}{number}"));
+            number += 1;
+        }
+    }
+}
+
+/// Messages of a patch: text, a message, or a list of them.
+fn messages_of(value: &Value) -> Vec<Message> {
+    let read = crate::genai::parse::messages(value, "assistant", &mut Vec::new());
+    read.value.iter().map(|message| Message::clone(message)).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "four random bytes")]
+fn vector(text: &str, length: usize) -> Vec<f32> {
+    let mut bytes = vec![0; length * 4];
+    blake3::Hasher::new().update(text.as_bytes()).finalize_xof().fill(&mut bytes);
+    let mut vector: Vec<f32> = bytes
+        .chunks_exact(4)
+        .map(|four| {
+            let number = four.iter().fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
+            number as f32 / u32::MAX as f32 - 0.5
+        })
+        .collect();
+    let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    vector.iter_mut().for_each(|x| *x /= norm.max(f32::MIN_POSITIVE));
+    vector
+}

@@ -1,0 +1,122 @@
+//! Calls that the record does not answer, and why.
+
+use std::sync::Arc;
+
+use super::{
+    call::{Answer, Refused, RefusedCode},
+    ladder::{Asked, Outcome},
+    nearest::{self, LIKENESS_MIN},
+    plan::{Rung as Key, Target},
+    report::{Class, Miss, Near, Rung},
+    session::{Reply, Session, State},
+};
+use crate::run::model::StepKind;
+
+/// Refusals that are kept; an agent that does not stop is refused all the same.
+const MISSES_MAX: usize = 10_000;
+/// Refused calls that are kept whole, so that the report can tell them by what was left open in the end.
+const WHOLE_MAX: usize = 100;
+
+impl Session {
+    /// Why no recorded call answers `asked`, by those that are open now.
+    fn explain_by(&self, open: &[usize], asked: &Asked) -> Miss {
+        let unknown = open.iter().copied().find(|at| {
+            self.plan.call(*at).is_some_and(|call| call.target == asked.target && call.keys.is_empty())
+        });
+        if let Some(at) = unknown {
+            let step = self.plan.call(at).map_or(0, |call| call.step);
+            let message = format!(
+                "spanreel: hole: what recorded step {step} was asked is not in the record, so this call may be it; \
+                 mode lenient takes it in order"
+            );
+            return self.miss(asked, RefusedCode::Hole, Class::Hole, message, Some(at));
+        }
+        let candidates = nearest::candidates(&self.plan, asked.target, open.iter().copied(), &asked.live);
+        let Some(best) = candidates.iter().find(|c| c.likeness >= LIKENESS_MIN).copied() else {
+            let before = asked.keys.iter().flat_map(|keys| self.plan.find(Key::Loose, keys)).next().copied();
+            let why = match before.and_then(|at| self.plan.call(at)) {
+                Some(call) => format!("it was recorded once, as step {}, and has been answered", call.step),
+                None => "nothing like it was recorded".to_owned(),
+            };
+            let message = format!("spanreel: divergence: an extra call of {}: {why}", asked.name);
+            return self.miss(asked, RefusedCode::Divergence, Class::Extra, message, before);
+        };
+        let diffs = nearest::changes(&self.plan, best.at, &asked.live);
+        let step = self.plan.call(best.at).map_or(0, |call| call.step);
+        let message = format!(
+            "spanreel: divergence: this call of {} differs from recorded step {step}: {}",
+            asked.name,
+            nearest::told(&diffs)
+        );
+        let near = |c: &nearest::Candidate| {
+            let call = self.plan.call(c.at)?;
+            Some(Near { step: self.step_ref(call)?, likeness: (c.likeness * 1000.0).round() / 1000.0 })
+        };
+        let class = nearest::class_of(&diffs);
+        let nearest = candidates.iter().filter_map(near).collect();
+        Miss { diffs, nearest, ..self.miss(asked, RefusedCode::Divergence, class, message, Some(best.at)) }
+    }
+
+    pub(super) fn explain(&self, state: &State, asked: &Asked) -> Miss {
+        let open: Vec<usize> = (0..self.plan.calls.len()).filter(|at| self.is_open(state, *at)).collect();
+        self.explain_by(&open, asked)
+    }
+
+    /// The misses, told by what is open now: the order in which parallel calls came makes no difference.
+    pub(super) fn misses(&self, state: &State) -> Vec<Miss> {
+        let open: Vec<usize> = (0..self.plan.calls.len()).filter(|at| self.is_open(state, *at)).collect();
+        let told = |(miss, asked): &(Miss, Option<Arc<Asked>>)| match asked {
+            Some(asked) => Miss { sends: miss.sends, ..self.explain_by(&open, asked) },
+            None => miss.clone(),
+        };
+        let mut all: Vec<Miss> = state.misses.iter().map(told).collect();
+        all.sort_by(|a, b| order(a).cmp(&order(b)));
+        all
+    }
+
+    /// A miss that is nearest to the recorded call at `at`.
+    pub(super) fn miss(
+        &self,
+        asked: &Asked,
+        code: RefusedCode,
+        class: Class,
+        message: String,
+        at: Option<usize>,
+    ) -> Miss {
+        let step = at.and_then(|at| self.plan.call(at)).and_then(|call| self.step_ref(call));
+        Miss {
+            code: code.name().into(),
+            class,
+            kind: match asked.target {
+                Target::Model => StepKind::ModelCall,
+                Target::Tool => StepKind::ToolCall,
+                Target::Embedding => StepKind::Embedding,
+            },
+            name: asked.name.clone(),
+            message,
+            step_index: step.as_ref().map(|step| step.step_index),
+            run_id: step.and_then(|step| step.run_id),
+            diffs: Vec::new(),
+            nearest: Vec::new(),
+            sends: 1,
+        }
+    }
+
+    /// Refuses a call, and keeps that it was.
+    pub(super) fn refuse(&self, state: &mut State, asked: &Arc<Asked>, miss: Miss) -> Reply {
+        let code = RefusedCode::of_name(&miss.code).unwrap_or(RefusedCode::Divergence);
+        let refused = Refused { code, step: miss.step_index, message: miss.message.clone() };
+        if state.misses.len() < MISSES_MAX {
+            self.remember(state, asked, Outcome::Missed(state.misses.len()));
+            let is_explained = code == RefusedCode::Divergence;
+            let whole = (is_explained && state.misses.len() < WHOLE_MAX).then(|| Arc::clone(asked));
+            state.misses.push((miss, whole));
+        }
+        Reply::without_step(Answer::Refused(refused), None::<Rung>)
+    }
+}
+
+/// Where a miss stands among the others, in whatever order they came.
+fn order(miss: &Miss) -> (u32, Class, StepKind, &str, &str) {
+    (miss.step_index.unwrap_or(u32::MAX), miss.class, miss.kind, &miss.name, &miss.message)
+}
