@@ -179,6 +179,9 @@ class BinaryFailed(SpanreelError):
         self.exit_code = exit_code
 
 
+#: Steps that the message of a partial run names, for each reason.
+STEPS_MAX = 5
+
 #: Classes by code of the API.
 BY_CODE: dict[str, type[Problem]] = {
     "invalid_parameter": InvalidRequest,
@@ -229,16 +232,25 @@ def of_problem(
     details = details if isinstance(details, dict) else {}
     kind = BY_CODE.get(code) or BY_STATUS.get(status, Problem)
     said = str(error.get("message") or f"status {status}").rstrip(".")
-    reason = details.get("reason") or _codes_of(details.get("partial_reasons"))
+    reason = _codes_of(details.get("partial_reasons")) or details.get("reason")
     text = f"{asked}: {said}" + (f" ({reason})" if reason else "")
     return kind(text, code=code, status=status, details=details, retry_after=retry_after)
 
 
 def _codes_of(reasons: Any) -> str:
-    if not isinstance(reasons, list):
-        return ""
-    known = [reason for reason in reasons if isinstance(reason, dict)]
-    return ", ".join(sorted({str(reason.get("code")) for reason in known}))
+    """What a record lacks, and at which steps."""
+    steps: dict[str, list[str]] = {}
+    for reason in reasons if isinstance(reasons, list) else []:
+        if isinstance(reason, dict):
+            at = steps.setdefault(str(reason.get("code")), [])
+            if isinstance(reason.get("step_index"), int):
+                at.append(str(reason["step_index"]))
+    return "; ".join(
+        code
+        + (f" at step {', '.join(at[:STEPS_MAX])}" if at else "")
+        + (", ..." if len(at) > STEPS_MAX else "")
+        for code, at in sorted(steps.items())
+    )
 
 
 def _short(value: Any, longest: int = 300) -> str:
