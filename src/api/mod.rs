@@ -84,6 +84,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/v1/simulations/{id}", get(simulations::status).delete(simulations::end))
         .route("/v1/simulations/{id}/continue", post(simulations::go_on))
         .route("/v1/simulations/{id}/report", get(simulations::report))
+        .route("/v1/replays", get(runs::replays))
         .route("/v1/traces/{id}/otlp", get(runs::trace_otlp))
         .route("/v1/otlp", get(runs::all_otlp))
         .route("/v1/server", get(server));
