@@ -20,7 +20,7 @@ use super::{
 use crate::{
     access::Access,
     otlp::record::TraceId,
-    replay::{document, export},
+    replay::{document, export, fixture},
     run::Run,
     store::{self, Found, Page, RunFilter, RunRow, Store},
 };
@@ -47,6 +47,12 @@ pub(super) struct RunsQuery {
 pub(super) struct PageQuery {
     cursor: Option<usize>,
     limit: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FixtureQuery {
+    redacted: Option<bool>,
 }
 
 type Answer<T> = Result<T, Problem>;
@@ -90,6 +96,22 @@ pub(super) async fn replay(
     Path(id): Path<String>,
 ) -> Answer<Response> {
     with_run(api, access, id, "/replay", |access, run| Ok(document::replay(&access.tenant, run))).await
+}
+
+/// The files of a fixture, by name. `redacted=false` leaves content as it was recorded.
+pub(super) async fn fixture(
+    ContentReader(access): ContentReader,
+    State(api): State<Arc<Api>>,
+    Path(id): Path<String>,
+    query: Result<Query<FixtureQuery>, QueryRejection>,
+) -> Answer<Response> {
+    let Query(query) = query.map_err(invalid_parameter)?;
+    let is_redacted = query.redacted.unwrap_or(true);
+    with_run(api, access, id, "/fixture", move |access, run| {
+        let files = fixture::files(&document::replay(&access.tenant, run), is_redacted);
+        Ok(files.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect())
+    })
+    .await
 }
 
 /// The replay documents of all runs that pass the filter, newest first: one a line, as fast as they are read.

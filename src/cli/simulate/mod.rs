@@ -26,8 +26,8 @@ use host::Host;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// Run ids, in the order in which the program made them
-    #[arg(required = true, value_name = "RUN")]
+    /// Run ids or fixture folders, in the order in which the program made them
+    #[arg(required = true, value_name = "RUN|FIXTURE")]
     runs: Vec<String>,
     #[command(flatten)]
     place: Place,
@@ -121,6 +121,7 @@ fn order(arguments: &Arguments) -> Result<Order, Failure> {
         step: arguments.step,
         breakpoints: breakpoints.collect(),
         speed: arguments.speed,
+        is_redacted: false,
     })
 }
 

@@ -14,6 +14,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// The longest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4 << 30;
 
+/// Reasons of a partial run that are told.
+const REASONS_SHOWN: usize = 5;
+
 type Answer = ureq::http::Response<ureq::Body>;
 
 pub(crate) struct Remote {
@@ -58,7 +61,14 @@ impl Remote {
             StatusCode::FORBIDDEN => "; use a key of another role",
             _ => "",
         };
-        let said = format!("the server at {} answered {status}: {message} {reason}", self.url);
+        let mut said = format!("the server at {} answered {status}: {message} {reason}", self.url);
+        let reasons = problem.pointer("/error/details/partial_reasons").and_then(Value::as_array);
+        for detail in
+            reasons.into_iter().flatten().take(REASONS_SHOWN).filter_map(|r| r.get("detail")?.as_str())
+        {
+            said.push_str("; ");
+            said.push_str(detail);
+        }
         let code = match status {
             StatusCode::BAD_REQUEST => exit::USAGE,
             StatusCode::CONFLICT => exit::PARTIAL,
