@@ -140,14 +140,21 @@ impl Host {
         }
     }
 
+    /// What was found so far.
+    pub(super) fn report(&self) -> Result<Report, Failure> {
+        match &self.at {
+            At::Server { remote, id } => {
+                read(remote.get_json(&format!("/v1/simulations/{id}/report"))?.ok_or_else(gone)?)
+            }
+            At::Here { simulation, .. } => Ok(simulation.report()),
+        }
+    }
+
     /// Ends the session, with what was found.
     pub(super) fn end(self) -> Result<Report, Failure> {
         match self.at {
             At::Server { remote, id } => {
-                let report = remote.delete(&format!("/v1/simulations/{id}"))?.ok_or_else(gone)?;
-                serde_json::from_value(report).map_err(|error| {
-                    Failure::new(exit::UNREACHABLE, format!("the server's report cannot be read: {error}"))
-                })
+                read(remote.delete(&format!("/v1/simulations/{id}"))?.ok_or_else(gone)?)
             }
             At::Here { sessions, simulation, stop, runtime } => {
                 let report = simulation.report();
@@ -158,6 +165,12 @@ impl Host {
             }
         }
     }
+}
+
+fn read(report: Value) -> Result<Report, Failure> {
+    serde_json::from_value(report).map_err(|error| {
+        Failure::new(exit::UNREACHABLE, format!("the server's report cannot be read: {error}"))
+    })
 }
 
 fn gone() -> Failure {
