@@ -63,4 +63,5 @@ def command(scenario):
     for program in (HERE / "js").glob("*.mjs"):
         if not (folder / program.name).exists() or (folder / program.name).read_bytes() != program.read_bytes():
             shutil.copy(program, folder / program.name)
-    return [str(folder / "node_modules/.bin/node"), str(folder / scenario["program"])]
+    options = [option.format(home=folder) for option in scenario.get("node", [])]
+    return [str(folder / "node_modules/.bin/node"), *options, str(folder / scenario["program"])]

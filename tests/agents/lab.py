@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -17,6 +18,14 @@ READY_SECONDS = 60
 SETTLED_SECONDS = 60
 # Loopback is never reached through a proxy.
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+# Of interrupts and traces, minted in each execution.
+MINTED = re.compile(r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+
+
+def scrub(text):
+    return MINTED.sub("ID", text)
 
 
 class Fault(Exception):
@@ -143,14 +152,14 @@ class Execution:
         return ["env", *own, "sh", "-c", shell, "sh", *command(self.scenario)]
 
     def stdout(self):
-        return self._text("stdout")
+        return scrub(self._text("stdout"))
 
     def stderr(self):
         return self._text("stderr")
 
     def truth(self):
         """What the program wrote of what it did; parallel tools end in any order."""
-        text = self._text(f"truth/{self.scenario['name']}.jsonl")
+        text = scrub(self._text(f"truth/{self.scenario['name']}.jsonl"))
         lines = [json.loads(line) for line in text.splitlines()]
         return sorted(lines, key=lambda line: json.dumps(line, sort_keys=True))
 

@@ -14,7 +14,6 @@ import argparse
 import concurrent.futures
 import json
 import pathlib
-import re
 import shutil
 import sys
 import tempfile
@@ -27,13 +26,12 @@ from scenarios import SCENARIOS
 
 CAPTURES = homes.HERE.parent / "captures"
 CALLS = ("model_call", "embedding")
-# Of interrupts and traces, minted in each execution.
-MINTED = re.compile(r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
 def simulate(spanreel, run_ids, where, execution, env, options=()):
     """Executes the program from the record; the exit code, the report, and what was said."""
     begun = time.monotonic()
+    options = [*options, *(["--allow-partial"] if execution.scenario.get("partial") else [])]
     arguments = [spanreel, "simulate", *run_ids, *where, "--json", *options, "--", *execution.command()]
     code, out, said = run(arguments, bare(**env), "the simulation")
     try:
@@ -50,11 +48,14 @@ def judge(code, report, rows, before, after):
         faults.append(f"exit code {code}, verdict {report['verdict']}")
     for miss in report["extra"]:
         faults.append(f"refused: {miss['kind']} {miss['name']} {miss['class']}: {miss['message']} {json.dumps(miss['diffs'])[:1500]}")
-    for name in ("unused", "unseen"):
-        if report[name]:
-            faults.append(f"{name}: {json.dumps(report[name])}")
+    # A hand-off runs in the agent; the model knows it by another name.
+    unseen = [step for step in report["unseen"] if step["kind"] == "tool_call"]
+    if report["unused"] or unseen:
+        faults.append(f"not asked for: {json.dumps(report['unused'] + unseen)}")
     for match in report["matches"]:
-        if match["rung"] not in ("exact", "volatile"):
+        # What is embedded is often not in the record; then the place in the order decides.
+        rungs = ("exact", "volatile") + (("position",) if match["kind"] == "embedding" else ())
+        if match["rung"] not in rungs:
             faults.append(f"step {match['step_index']} {match['name']} was answered by {match['rung']}: {json.dumps(match.get('drift'))[:1500]}")
     recorded = sum(row["steps"].get(kind, 0) for row in rows for kind in CALLS)
     answered = sum(match["kind"] in CALLS for match in report["matches"])
@@ -65,13 +66,9 @@ def judge(code, report, rows, before, after):
             faults.append(f"final answers {before.finals()} became {after.finals()}")
         if before.truth() != after.truth():
             faults.append(f"did {before.truth()} then {after.truth()}")
-        if scrub(before.stdout()) != scrub(after.stdout()):
+        if before.stdout() != after.stdout():
             faults.append(f"printed {before.stdout()!r} then {after.stdout()!r}")
     return faults
-
-
-def scrub(text):
-    return MINTED.sub("ID", text)
 
 
 def children(server, rows):
