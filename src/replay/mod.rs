@@ -1,4 +1,5 @@
 //! Documents that answer for a run.
 
+pub mod diff;
 pub mod document;
 pub mod export;
