@@ -31,6 +31,9 @@ use crate::{
 /// How long requests that were begun may take after a stop was asked for; below the 30 s that orchestrators wait.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(20);
 
+/// Ports that a server listens on.
+const LISTENERS: usize = 3;
+
 /// Why the server did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -122,15 +125,15 @@ impl Server {
         // Spawn.
         let stop = CancellationToken::new();
         let mut listeners = JoinSet::new();
-        let routers = [
-            (otlp_grpc, grpc::router(receiver.clone())),
-            (otlp_http, http::router(receiver)),
-            (api_listener, api::router(api.clone())),
-        ];
-        let connections_max = listen::connections_max(config.otlp.connections_max, routers.len());
+        let connections_max = listen::connections_max(config.otlp.connections_max, LISTENERS);
         let settings = config::otlp::Settings { connections_max, ..config.otlp };
-        for (listener, router) in routers {
-            let _ = listeners.spawn(listen::serve(listener, router, settings.clone(), stop.clone()));
+        let routers: [_; LISTENERS] = [
+            (otlp_grpc, grpc::router(receiver.clone()), settings.clone()),
+            (otlp_http, http::router(receiver), settings.clone()),
+            (api_listener, api::router(api.clone()), config.api.listener(settings)),
+        ];
+        for (listener, router, settings) in routers {
+            let _ = listeners.spawn(listen::serve(listener, router, settings, stop.clone()));
         }
         tracing::info!(otlp_grpc = %addresses.otlp_grpc, otlp_http = %addresses.otlp_http, api = %addresses.api, "listening");
         Ok(Self { addresses, store, api, stop, listeners })

@@ -77,6 +77,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/v1/runs/{id}/steps", get(runs::steps))
         .route("/v1/runs/{id}/steps/{index}", get(runs::step))
         .route("/v1/runs/{id}/replay", get(runs::replay))
+        .route("/v1/runs/{id}/fixture", get(runs::fixture))
         .route("/v1/runs/{id}/tree", get(runs::tree))
         .route("/v1/runs/{id}/otlp", get(runs::otlp))
         .route("/v1/runs/{id}/checkpoints", get(checkpoints::list).post(checkpoints::post))
@@ -84,6 +85,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/v1/simulations/{id}", get(simulations::status).delete(simulations::end))
         .route("/v1/simulations/{id}/continue", post(simulations::go_on))
         .route("/v1/simulations/{id}/report", get(simulations::report))
+        .route("/v1/replays", get(runs::replays))
         .route("/v1/traces/{id}/otlp", get(runs::trace_otlp))
         .route("/v1/otlp", get(runs::all_otlp))
         .route("/v1/server", get(server));

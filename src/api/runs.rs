@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
+    body::Body,
     extract::{Path, Query, State, rejection::QueryRejection},
     http::{StatusCode, header},
     response::{IntoResponse, Response},
@@ -19,13 +20,15 @@ use super::{
 use crate::{
     access::Access,
     otlp::record::TraceId,
-    replay::{document, export},
+    replay::{document, export, fixture},
     run::Run,
-    store::{Found, RunFilter, RunRow},
+    store::{self, Found, Page, RunFilter, RunRow, Store},
 };
 
 /// Runs or steps on a page when the caller does not say.
 const PAGE_DEFAULT: usize = 50;
+/// Documents that are made before the reader has taken the first.
+const REPLAYS_AHEAD: usize = 4;
 /// The most that a page holds.
 const PAGE_MAX: usize = 500;
 
@@ -44,6 +47,12 @@ pub(super) struct RunsQuery {
 pub(super) struct PageQuery {
     cursor: Option<usize>,
     limit: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FixtureQuery {
+    redacted: Option<bool>,
 }
 
 type Answer<T> = Result<T, Problem>;
@@ -87,6 +96,82 @@ pub(super) async fn replay(
     Path(id): Path<String>,
 ) -> Answer<Response> {
     with_run(api, access, id, "/replay", |access, run| Ok(document::replay(&access.tenant, run))).await
+}
+
+/// The files of a fixture, by name. `redacted=false` leaves content as it was recorded.
+pub(super) async fn fixture(
+    ContentReader(access): ContentReader,
+    State(api): State<Arc<Api>>,
+    Path(id): Path<String>,
+    query: Result<Query<FixtureQuery>, QueryRejection>,
+) -> Answer<Response> {
+    let Query(query) = query.map_err(invalid_parameter)?;
+    let is_redacted = query.redacted.unwrap_or(true);
+    with_run(api, access, id, "/fixture", move |access, run| {
+        let files = fixture::files(&document::replay(&access.tenant, run), is_redacted);
+        Ok(files.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect())
+    })
+    .await
+}
+
+/// The replay documents of all runs that pass the filter, newest first: one a line, as fast as they are read.
+pub(super) async fn replays(
+    ContentReader(access): ContentReader,
+    State(api): State<Arc<Api>>,
+    query: Result<Query<RunsQuery>, QueryRejection>,
+) -> Answer<Response> {
+    let Query(query) = query.map_err(invalid_parameter)?;
+    let limit = query.limit.unwrap_or(usize::MAX);
+    // The first page is read before the answer begins, so that a bad cursor is an error.
+    let (send, lines) = tokio::sync::mpsc::channel::<Result<String, std::io::Error>>(REPLAYS_AHEAD);
+    let store = Arc::clone(&api.store);
+    let (filter, tenant) = (query.filter.clone(), access.tenant.clone());
+    let first = blocking(move || {
+        store.runs(&tenant, &filter, query.cursor.as_deref(), PAGE_MAX.min(limit)).map_err(Problem::from)
+    })
+    .await?;
+    drop(tokio::task::spawn_blocking(move || {
+        if let Err(error) = send_replays(&api.store, &access, &query.filter, first, limit, &send) {
+            tracing::error!(%error, "replays were cut short");
+            // The body breaks off: what came is not taken for all.
+            let _ = send.blocking_send(Err(std::io::Error::other("cut short")));
+        }
+    }));
+    let lines =
+        futures::stream::unfold(
+            lines,
+            |mut lines| async move { lines.recv().await.map(|line| (line, lines)) },
+        );
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response())
+}
+
+fn send_replays(
+    store: &Store,
+    access: &Access,
+    filter: &RunFilter,
+    mut page: Page<RunRow>,
+    limit: usize,
+    lines: &tokio::sync::mpsc::Sender<Result<String, std::io::Error>>,
+) -> Result<(), store::Error> {
+    let mut count = 0;
+    loop {
+        for row in &page.items {
+            // A run that was renamed since shows under its new name.
+            let Some(Found::Run(run)) = store.run(&access.tenant, &row.run_id)? else { continue };
+            let line = format!("{}\n", document::replay(&access.tenant, &run));
+            // Nobody listens any more.
+            if lines.blocking_send(Ok(line)).is_err() {
+                return Ok(());
+            }
+            count += 1;
+        }
+        match &page.next_cursor {
+            Some(cursor) if count < limit => {
+                page = store.runs(&access.tenant, filter, Some(cursor), PAGE_MAX.min(limit - count))?;
+            }
+            _ => return Ok(()),
+        }
+    }
 }
 
 pub(super) async fn tree(

@@ -14,7 +14,10 @@ use super::{
     failure::exit,
     source::{Place, Selection, Source},
 };
-use crate::store::RunFilter;
+use crate::{
+    replay::{fixture, redact},
+    store::RunFilter,
+};
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -30,7 +33,10 @@ pub(super) struct Arguments {
     /// What to write
     #[arg(long, value_enum, default_value = "otlp")]
     format: Format,
-    /// File to write; - is standard output
+    /// Leave content in a fixture as it was recorded; without it, secrets and personal data are masked
+    #[arg(long)]
+    raw: bool,
+    /// File or folder to write; - is standard output
     #[arg(short, long, value_name = "PATH", default_value = "-")]
     output: PathBuf,
     #[command(flatten)]
@@ -43,11 +49,14 @@ enum Format {
     Otlp,
     /// One step a line
     Jsonl,
+    /// A folder for a repository, which `simulate` takes in place of a run
+    Fixture,
 }
 
 pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failure> {
     let source = arguments.place.open()?;
     let text = match arguments.format {
+        Format::Fixture => return fixture(&arguments, &*source),
         Format::Otlp => otlp(&arguments, &*source)?,
         Format::Jsonl => steps(&arguments, &*source)?,
     };
@@ -59,6 +68,33 @@ pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failu
         };
         fs::write(&arguments.output, text).map_err(failed)?;
     }
+    Ok(exit::DONE)
+}
+
+/// One run, in a folder of its own.
+fn fixture(arguments: &Arguments, source: &dyn Source) -> Result<u8, Failure> {
+    let [run] = &*arguments.runs else {
+        return Err(Failure::new(exit::USAGE, "--format fixture takes one run; a folder holds one"));
+    };
+    let folder = &arguments.output;
+    if folder == Path::new("-") {
+        return Err(Failure::new(exit::USAGE, "--format fixture writes a folder; give one with -o"));
+    }
+    let document = source.replay(run)?;
+    let failed = |error| Failure::new(exit::INTERNAL, format!("cannot write {}: {error}", folder.display()));
+    fs::create_dir_all(folder).map_err(failed)?;
+    for (name, text) in fixture::files(&document, !arguments.raw) {
+        fs::write(folder.join(name), text).map_err(failed)?;
+    }
+    eprintln!(
+        "{}: {}",
+        folder.display(),
+        if arguments.raw {
+            "content as recorded".to_owned()
+        } else {
+            format!("redacted by {}", redact::RULE_SET)
+        }
+    );
     Ok(exit::DONE)
 }
 

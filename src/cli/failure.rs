@@ -48,6 +48,20 @@ impl Failure {
         Self::not_found(format!("no run {}; `spanreel runs` lists them", super::text::clean(id)))
     }
 
+    /// A server's answer that is no success: what it refuses another try will not change; else it is not to be reached.
+    pub(crate) fn answered(status: u16, said: impl Into<String>) -> Self {
+        let (code, remedy) = match status {
+            400 => (exit::USAGE, ""),
+            401 => (exit::REFUSED, "; give a key with --key or SPANREEL_KEY"),
+            403 => (exit::REFUSED, "; use a key of another role"),
+            409 => (exit::PARTIAL, ""),
+            408 | 429 => (exit::UNREACHABLE, "; try again later"),
+            status if status < 500 => (exit::REFUSED, ""),
+            _ => (exit::UNREACHABLE, ""),
+        };
+        Self::new(code, said.into() + remedy)
+    }
+
     /// The exit code of the process.
     pub fn code(&self) -> u8 {
         self.code
@@ -106,5 +120,19 @@ impl From<server::Error> for Failure {
             server::Error::Bind { .. } => Self::new(exit::UNREACHABLE, error.to_string()),
             error => Self::new(exit::INTERNAL, error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a server answers with each status that it has.
+    /// Guarantee: what it refuses is 1, a bad question 2, and only what may be otherwise later counts as not reachable.
+    #[test]
+    fn a_refusal_reads_like_a_server_that_is_down() {
+        let code = |status| Failure::answered(status, "").code();
+        let codes = [400, 401, 403, 409, 413, 415, 429, 500, 503].map(code);
+        assert_eq!(codes, [2, 1, 1, 1, 1, 1, 69, 69, 69]);
     }
 }

@@ -9,12 +9,9 @@ use super::{
     Failure,
     failure::exit,
     source::Place,
-    text::{count, member, table},
+    text::{count, fitted, member, width},
     write_json,
 };
-
-/// Characters of a cell of the table.
-const CELL_MAX: usize = 40;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -49,7 +46,7 @@ pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failu
             let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
             let cells: Vec<Vec<String>> =
                 rows.iter().map(|row| columns.iter().map(|c| member(row, c)).collect()).collect();
-            table(out, &head, &vec![CELL_MAX; head.len()], &cells)?;
+            fitted(out, &head, &cells, width())?;
             writeln!(out, "({})", count(rows.len() as u64, "row"))?;
         }
     }

@@ -75,6 +75,100 @@ pub(crate) fn wrap(text: &str, indent: usize) -> String {
     lines
 }
 
+/// Writes `text` behind `label`, its lines broken at `width` and indented; long words are broken too.
+pub(crate) fn block(out: &mut dyn Write, label: &str, text: &str, width: usize) -> io::Result<()> {
+    const INDENT: usize = 3;
+    let lead = format!("{:INDENT$}{}: ", "", clean(label));
+    let mut column = lead.chars().count();
+    write!(out, "{lead}")?;
+    let hang = INDENT + 2;
+    for (number, line) in text.lines().enumerate() {
+        if number > 0 {
+            write!(out, "\n{:hang$}", "")?;
+            column = hang;
+        }
+        let line = clean(line);
+        let mut first = true;
+        for word in line.split(' ') {
+            let blank = usize::from(!first);
+            let length = word.chars().count();
+            if !first && column + blank + length > width {
+                write!(out, "\n{:hang$}", "")?;
+                column = hang;
+            } else if !first {
+                write!(out, " ")?;
+                column += 1;
+            }
+            first = false;
+            for c in word.chars() {
+                if column >= width.max(hang + 1) {
+                    write!(out, "\n{:hang$}", "")?;
+                    column = hang;
+                }
+                write!(out, "{c}")?;
+                column += 1;
+            }
+        }
+    }
+    writeln!(out)
+}
+
+/// Characters of a line of the terminal; [`WIDTH`] where there is none.
+pub(crate) fn width() -> usize {
+    use io::IsTerminal;
+    let stdout = io::stdout();
+    let columns = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten();
+    columns.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(WIDTH)
+}
+
+/// The least that is shown of a column of [`fitted`].
+const CELL_MIN: usize = 6;
+
+/// Writes rows under a head within `width`: the widest columns are cut. What has too many columns for that is written
+/// row by row, a column a line.
+pub(crate) fn fitted(
+    out: &mut dyn Write,
+    head: &[&str],
+    rows: &[Vec<String>],
+    width: usize,
+) -> io::Result<()> {
+    let mut wide: Vec<usize> = head.iter().map(|name| name.chars().count()).collect();
+    for row in rows {
+        for (wide, cell) in wide.iter_mut().zip(row) {
+            *wide = (*wide).max(cell.chars().count());
+        }
+    }
+    let room = width.saturating_sub(2 * head.len().saturating_sub(1));
+    let sum = |most: usize| wide.iter().map(|wide| (*wide).min(most)).sum::<usize>();
+    if sum(CELL_MIN) > room {
+        return upright(out, head, rows, width);
+    }
+    // The greatest width to which the widest can be cut so that all fit.
+    let most = (CELL_MIN..=room).rev().find(|most| sum(*most) <= room).unwrap_or(CELL_MIN);
+    let head = head.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    for row in std::iter::once(&head).chain(rows) {
+        let cell = |(cell, wide): (&String, &usize)| {
+            let wide = (*wide).min(most);
+            format!("{:<wide$}", cut(cell, wide))
+        };
+        let line: Vec<String> = row.iter().zip(&wide).map(cell).collect();
+        writeln!(out, "{}", line.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+fn upright(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>], width: usize) -> io::Result<()> {
+    let names = head.iter().map(|name| name.chars().count()).max().unwrap_or_default().min(width / 2);
+    for (number, row) in rows.iter().enumerate() {
+        writeln!(out, "row {}", number + 1)?;
+        for (name, cell) in head.iter().zip(row) {
+            let line = format!("  {:<names$}  {cell}", cut(name, names));
+            writeln!(out, "{}", cut(&line, width).trim_end())?;
+        }
+    }
+    Ok(())
+}
+
 /// `1 file`, `2 files`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
@@ -134,6 +228,38 @@ mod tests {
         table(&mut out, &["NAME", "N"], &[10, 5], &rows).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "NAME        N\nxxxxxxxxx…  b\ny           c\n");
+    }
+
+    /// Scenario: two wide columns and a narrow one; then more columns than the line has room for.
+    /// Guarantee: no line is wider than the terminal, what is narrow stays whole, and every column shows.
+    #[test]
+    fn a_table_is_wider_than_the_terminal() {
+        let print = |head: &[&str], rows: &[Vec<String>], width| {
+            let mut out = Vec::new();
+            fitted(&mut out, head, rows, width).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            text
+        };
+        let row = vec!["a".repeat(40), "7".into(), "b".repeat(60)];
+        let text = print(&["first", "n", "second"], std::slice::from_ref(&row), 40);
+        assert_eq!(text.lines().nth(1), Some(&*format!("{}…  7  {}…", "a".repeat(16), "b".repeat(16))));
+        assert!(print(&["first", "n", "second"], &[row], 200).contains(&"b".repeat(60)));
+        let names: Vec<String> = (0..30).map(|n| format!("column_{n}")).collect();
+        let head: Vec<&str> = names.iter().map(String::as_str).collect();
+        let text = print(&head, &[vec!["x".repeat(100); 30]], 80);
+        assert!(names.iter().all(|name| text.contains(name)) && text.starts_with("row 1"), "{text}");
+    }
+
+    /// Scenario: text of several lines, with a word longer than a line.
+    /// Guarantee: every line fits, and lines stay lines.
+    #[test]
+    fn a_text_runs_out_of_its_lines() {
+        let mut out = Vec::new();
+        block(&mut out, "user", &format!("one two three four\n{}", "x".repeat(30)), 20).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let x = "x".repeat(15);
+        assert_eq!(text, format!("   user: one two\n     three four\n     {x}\n     {x}\n"));
     }
 
     #[test]

@@ -20,6 +20,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// How the names of our environment variables begin.
+const PREFIX: &str = "SPANREEL_";
+
 /// Everything that can be configured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -107,6 +110,16 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// An option is greater than what the program can work with.
+    #[error("{option} is {value}; the most is {most}")]
+    TooGreat {
+        /// Its path.
+        option: &'static str,
+        /// What was asked for.
+        value: usize,
+        /// The greatest value.
+        most: usize,
+    },
     /// The defaults cannot be written down: a bug.
     #[error("the defaults cannot be serialized: {0}; please report this")]
     Defaults(#[from] serde_json::Error),
@@ -119,15 +132,16 @@ pub struct Loaded {
     pub config: Config,
     /// Names of the variables that set an option.
     pub variables: Vec<String>,
-    /// Names of variables that begin as those of options do, and name none.
+    /// Names of variables that begin with `SPANREEL_`, and that nothing reads.
     pub ignored: Vec<String>,
 }
 
 impl Config {
     /// Reads `file` over the defaults, then lays `variables` (of the environment) over it.
     ///
-    /// Nothing is bound or opened. A key that is not an option is refused, with its place in the file. A variable
-    /// that names no option is left alone: container platforms set their own under the same prefix.
+    /// Nothing is bound or opened. A key that is not an option is refused, with its place in the file, and so is a
+    /// variable that names what only the file can set. One that names no option is told and left alone; those that
+    /// container platforms set under the same prefix are not told.
     pub fn load(
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -137,18 +151,17 @@ impl Config {
             None => Self::default(),
         };
         let mut tree = serde_json::to_value(&config)?;
-        let mut options = Vec::new();
-        leaves(&tree, &mut Vec::new(), &mut options);
+        let (mut options, mut groups) = (Vec::new(), Vec::new());
+        leaves(&tree, &mut Vec::new(), &mut options, &mut groups);
         let (mut laid, mut ignored) = (Vec::new(), Vec::new());
-        let sections: Vec<String> = options
-            .iter()
-            .filter_map(|path| path.split_last())
-            .filter(|(_, above)| !above.is_empty())
-            .map(|(_, above)| variable_of(above) + "_")
-            .collect();
         for (variable, text) in variables {
             let Some(path) = options.iter().find(|path| variable_of(path) == variable) else {
-                if sections.iter().any(|section| variable.starts_with(section)) {
+                if let Some(path) = groups.iter().find(|path| variable_of(path) == variable) {
+                    let problem =
+                        format!("{} has no single value, and is set in the file only", path.join("."));
+                    return Err(Error::Variable { variable, problem });
+                }
+                if variable.starts_with(PREFIX) && !is_known(&variable) {
                     ignored.push(variable);
                 }
                 continue;
@@ -171,7 +184,12 @@ impl Config {
         }
         laid.sort();
         ignored.sort();
-        Ok(Loaded { config: serde_json::from_value(tree)?, variables: laid, ignored })
+        let config: Self = serde_json::from_value(tree)?;
+        let (value, most) = (config.otlp.request_bytes_max, otlp::REQUEST_BYTES_CEILING);
+        if value > most {
+            return Err(Error::TooGreat { option: "otlp.request_bytes_max", value, most });
+        }
+        Ok(Loaded { config, variables: laid, ignored })
     }
 
     fn read(path: &Path) -> Result<Self, Error> {
@@ -190,20 +208,32 @@ impl Config {
 
 /// The environment variable that sets the option at `path`.
 fn variable_of(path: &[String]) -> String {
-    format!("SPANREEL_{}", path.join("_").to_uppercase())
+    format!("{PREFIX}{}", path.join("_").to_uppercase())
 }
 
-/// Paths of all options that hold one value. Lists (the keys) are set in the file only.
-fn leaves(tree: &Value, path: &mut Vec<String>, into: &mut Vec<Vec<String>>) {
+/// True for a variable that a command or the log reads, and for one that a container platform sets for a service of
+/// our name.
+fn is_known(variable: &str) -> bool {
+    const READ: [&str; 4] = ["CONFIG", "URL", "KEY", "LOG"];
+    let name = variable.strip_prefix(PREFIX).unwrap_or_default();
+    let of_platform = ["SERVICE_HOST", "SERVICE_PORT", "PORT"];
+    READ.contains(&name) || of_platform.iter().any(|of| name == *of || name.starts_with(&format!("{of}_")))
+}
+
+/// Paths of all options that hold one value, and of what holds more: sections, and lists (the keys).
+fn leaves(tree: &Value, path: &mut Vec<String>, into: &mut Vec<Vec<String>>, groups: &mut Vec<Vec<String>>) {
     match tree {
         Value::Object(members) => {
+            if !path.is_empty() {
+                groups.push(path.clone());
+            }
             for (name, member) in members {
                 path.push(name.clone());
-                leaves(member, path, into);
+                leaves(member, path, into, groups);
                 let _ = path.pop();
             }
         }
-        Value::Array(_) => {}
+        Value::Array(_) => groups.push(path.clone()),
         _ => into.push(path.clone()),
     }
 }

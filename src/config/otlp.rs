@@ -2,11 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The greatest `request_bytes_max`. A text grows up to tenfold as JSON, and a column of a table takes 2 GiB of one row.
+pub const REQUEST_BYTES_CEILING: usize = 128 << 20;
+
 /// The receiver: limits and timeouts. A request over a limit is refused whole, with the limit in the answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Bytes of one request, after decompression too.
+    /// Bytes of one request, after decompression too; at most 134217728.
     pub request_bytes_max: usize,
     /// Spans or log records in one request.
     pub spans_max: usize,

@@ -39,10 +39,36 @@ fn a_variable_of_the_platform_stops_the_server() {
     assert_eq!(loaded.config, Config::default());
 }
 
+/// Scenario: keys are given by a variable; a whole section is; the name of an option is misspelt.
+/// Guarantee: what only the file can set is an error that says so, and any other name that nothing reads is told.
+#[test]
+fn keys_in_a_variable_are_ignored_in_silence() {
+    for (variable, option) in [("SPANREEL_ACCESS_KEYS", "access.keys"), ("SPANREEL_OTLP", "otlp")] {
+        let error = load("", &[(variable, "[]")]).unwrap_err().to_string();
+        assert!(error.contains(variable) && error.contains(option) && error.contains("file"), "{error}");
+    }
+    let read = ["SPANREEL_CONFIG", "SPANREEL_URL", "SPANREEL_KEY", "SPANREEL_LOG", "SPANREEL_DATA"];
+    let platform = ["SPANREEL_PORT_4317_TCP_ADDR", "SPANREEL_SERVICE_PORT_API", "SPANREELX"];
+    let unknown = ["SPANREEL_ACCESS_KEY", "SPANREEL_DATTA", "SPANREEL_STORE_X"];
+    let all: Vec<_> = read.into_iter().chain(platform).chain(unknown).map(|name| (name, "x")).collect();
+    assert_eq!(load("", &all).unwrap().ignored, unknown);
+}
+
 #[test]
 fn a_bad_variable_is_not_named() {
     let error = load("", &[("SPANREEL_LISTEN_API", "nowhere")]).unwrap_err().to_string();
     assert!(error.contains("SPANREEL_LISTEN_API"), "{error}");
+}
+
+/// Scenario: requests of 4 GiB are to be taken, by the file or by a variable.
+/// Guarantee: refused, with the most that can be; a row of one would fit no table.
+#[test]
+fn a_request_that_no_table_can_hold_is_taken() {
+    let by_file = load("otlp: {request_bytes_max: 4294967296}\n", &[]).unwrap_err().to_string();
+    let by_variable = load("", &[("SPANREEL_OTLP_REQUEST_BYTES_MAX", "4294967296")]).unwrap_err().to_string();
+    assert!(by_file.contains("otlp.request_bytes_max") && by_file.contains("134217728"), "{by_file}");
+    assert_eq!(by_file, by_variable);
+    assert!(load("otlp: {request_bytes_max: 134217728}\n", &[]).is_ok());
 }
 
 #[test]
@@ -53,7 +79,7 @@ fn the_reference_is_not_a_configuration() {
     assert_eq!(Config::load(Some(file.path()), []).unwrap().config, Config::default());
     let options = text.lines().filter(|l| l.contains(": ") && !l.trim_start().starts_with('#')).count();
     let mut all = Vec::new();
-    leaves(&serde_json::to_value(Config::default()).unwrap(), &mut Vec::new(), &mut all);
+    leaves(&serde_json::to_value(Config::default()).unwrap(), &mut Vec::new(), &mut all, &mut Vec::new());
     // One more than the leaves: `access.keys` is a list.
     assert_eq!(options, all.len() + 1, "{text}");
 }

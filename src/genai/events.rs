@@ -77,20 +77,21 @@ fn put_answers_behind_calls(events: &mut [Event]) {
     };
     for group in events.chunk_by_mut(at_one_time) {
         let named = |name: &str| group.iter().filter(|e| e.name == name).count();
-        if named("gen_ai.tool.message") == 0 || named("gen_ai.assistant.message") < 2 {
+        if named("gen_ai.tool.message") == 0 || named("gen_ai.assistant.message") == 0 {
             continue;
         }
-        let mut asked_at: HashMap<String, usize> = HashMap::new();
-        let mut keyed: Vec<(u8, usize, usize, Event)> = Vec::with_capacity(group.len());
+        // Where each call stands: the message, and its place among the calls of that message, counted from 1.
+        let mut asked_at: HashMap<String, (usize, usize)> = HashMap::new();
+        let mut keyed: Vec<(u8, (usize, usize), usize, Event)> = Vec::with_capacity(group.len());
         for (at, event) in group.iter().enumerate() {
             let (calls, answers) = call_ids(event);
-            for id in calls {
-                let _ = asked_at.entry(id).or_insert(at);
+            for (place, id) in calls.into_iter().enumerate() {
+                let _ = asked_at.entry(id).or_insert((at, place + 1));
             }
             let asked = answers.iter().find_map(|id| asked_at.get(id).copied());
             // What nobody asked for stays behind all messages of the model.
             let rank = if asked.is_some() { rank("gen_ai.assistant.message") } else { rank(&event.name) };
-            keyed.push((rank, asked.unwrap_or(at), at, event.clone()));
+            keyed.push((rank, asked.unwrap_or((at, 0)), at, event.clone()));
         }
         keyed.sort_by_key(|(rank, behind, at, _)| (*rank, *behind, *at));
         for (place, (.., event)) in group.iter_mut().zip(keyed) {

@@ -65,9 +65,24 @@ pub(super) fn read(attrs: &Attrs, metadata: &Metadata, scope: &Attrs, resource: 
             .filter(|t| Some(t) != conversation.as_ref()),
         conversation,
         simulation_id: resource.text(&["spanreel.simulation_id"]),
+        parent_run_id: resource.text(&["spanreel.parent_run_id"]),
         links_join: false,
         links_resume: false,
         ties: Vec::new(),
+    }
+}
+
+/// Digits of a simulation's id that tell its run apart.
+const APART_CHARS: usize = 12;
+
+/// An agent that is executed again names its run and its calls as it did before. What a simulation names is its own.
+pub(super) fn tell_apart(identity: &mut Identity) {
+    let Some(simulation) = &identity.simulation_id else { return };
+    let own: String = simulation.chars().take(APART_CHARS).collect();
+    let names = identity.run_ids.iter_mut().map(|(_, id)| id);
+    for name in names.chain(&mut identity.ties) {
+        name.push('~');
+        name.push_str(&own);
     }
 }
 

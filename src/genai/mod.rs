@@ -60,6 +60,7 @@ pub fn normalize_span_seen(span: &Record, logs: &[&Record], seen: &RefCell<parse
         operation.declared = true;
         operation.workflow_name = Some(body.name.clone());
     }
+    identity::tell_apart(&mut operation.identity);
     operation
 }
 
@@ -89,6 +90,7 @@ pub fn normalize_log(log: &Record) -> Option<Operation> {
     if !log.trace_id().is_valid() {
         operation.identity.ties.extend(response_tie(&operation, &[Kind::ModelCall, Kind::Evaluation]));
     }
+    identity::tell_apart(&mut operation.identity);
     operation.kind.is_genai().then_some(operation)
 }
 

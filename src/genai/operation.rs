@@ -95,8 +95,10 @@ pub struct Identity {
     pub user: Option<String>,
     /// LangGraph's thread and its like, when it differs from the conversation.
     pub thread: Option<String>,
-    /// `spanreel.simulation_id` of the resource: the run is a child of a recorded one.
+    /// `spanreel.simulation_id` of the resource: a recorded run was executed again.
     pub simulation_id: Option<String>,
+    /// `spanreel.parent_run_id` of the resource: that run.
+    pub parent_run_id: Option<String>,
     /// What ties a log record outside any trace to the spans of the same work: the ids of calls, with their session.
     pub ties: Vec<String>,
     /// True when span links of this producer tie traces into one run (AutoGen).

@@ -3,5 +3,7 @@
 pub mod diff;
 pub mod document;
 pub mod export;
+pub mod fixture;
+pub mod redact;
 pub mod sim;
 pub mod wire;

@@ -103,9 +103,11 @@ fn unit(node: &Node) -> Unit {
     if let Some((rule, id)) = names(&node.op).min() {
         return Unit::Named(rule, id.to_owned());
     }
-    match &node.op.identity.conversation {
-        Some(conversation) => Unit::Conversation(conversation.clone()),
-        None => Unit::Log(node.record.hash, node.span),
+    let identity = &node.op.identity;
+    match (&identity.conversation, &identity.simulation_id) {
+        (Some(conversation), None) => Unit::Conversation(conversation.clone()),
+        (Some(conversation), Some(simulation)) => Unit::Conversation(format!("{conversation}~{simulation}")),
+        (None, _) => Unit::Log(node.record.hash, node.span),
     }
 }
 

@@ -144,7 +144,7 @@ pub(super) fn assemble(
         partial_reasons,
         notes,
         error,
-        parent_run_id: prevailing(forest, nodes, |identity| identity.simulation_id.as_ref()),
+        parent_run_id: prevailing(forest, nodes, |identity| identity.parent_run_id.as_ref()),
         record_digest: receipts.digest(),
         join_keys: join_keys(forest, nodes, &posted),
         source: source(forest, nodes, &duplicates, spans),

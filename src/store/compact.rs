@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Error, Inner,
+    delta::actions::Add,
     rows::spans::row_id,
     schema::{PARTITION, Table},
     table::{self, TenantTable, key_of},
@@ -19,13 +20,14 @@ impl Inner {
     /// day that is over at once. What would be over `store.join_bytes_max` stays.
     pub(super) fn compact(&self, tenant: &Tenant) -> Result<(), Error> {
         let _work = tenant.work.lock();
-        let tables = {
+        let (tables, open) = {
             let view = tenant.view.lock();
             // Traces whose runs are not derived are found, after a crash, by the files that brought them.
             if !view.hot.pending.is_empty() {
                 return Ok(());
             }
-            view.tables.clone()
+            let open = view.rows.values().filter(|row| !row.settled).map(|row| row.run_id.clone());
+            (view.tables.clone(), open.collect::<BTreeSet<String>>())
         };
         let (mut changed, today) = (false, table::day(self.now().unix_ms()));
         for table in tables.all() {
@@ -34,7 +36,7 @@ impl Inner {
             if tenant.joined.lock().get(&table.table) == Some(&looked_at) {
                 continue;
             }
-            for (day, files) in self.small_files(table, &today)? {
+            for (day, files) in self.small_files(table, &today, &open)? {
                 self.join(tenant, table, &day, &files)?;
                 changed = true;
             }
@@ -49,22 +51,26 @@ impl Inner {
         let version = {
             let mut view = tenant.view.lock();
             let id = row_id(&tenant.id, "compact", &[&view.tables.spans.version().to_string()]);
-            let _ = view.tables.spans.commit(&id, &[], None, &BTreeSet::new(), self.now().unix_ms())?;
+            let _ = view.tables.spans.commit(&id, &[], Vec::new(), &BTreeSet::new(), self.now().unix_ms())?;
             view.tables.spans.version()
         };
         self.snapshot(tenant, version)
     }
 
-    /// The small files of each day, where they are many, or the day is over: as many as can be held in memory together,
-    /// since text that repeats is a thousand times larger there than on disk.
+    /// The small files of each day, where they are many, or the day is over, without those that hold runs which are
+    /// `open`: they are replaced soon, and what is joined with them would be written again. As many as can be held in
+    /// memory together, since text that repeats is a thousand times larger there than on disk.
     fn small_files(
         &self,
         table: &TenantTable,
         today: &str,
+        open: &BTreeSet<String>,
     ) -> Result<BTreeMap<String, BTreeSet<String>>, Error> {
         let limit = i64::try_from(self.settings.small_file_bytes).unwrap_or(i64::MAX);
         let mut days: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for file in table.state.files.values().filter(|file| file.size < limit) {
+        let open = if table.table == Table::Spans { BTreeSet::new() } else { table.files_with(open) };
+        let small = |file: &&Add| file.size < limit && !open.contains(&file.path);
+        for file in table.state.files.values().filter(small) {
             let day = file.partition_values.get(PARTITION).cloned().flatten().unwrap_or_default();
             let _ = days.entry(day).or_default().insert(file.path.clone());
         }
@@ -72,8 +78,12 @@ impl Inner {
         days.retain(|day, files| files.len() >= few(day));
         for files in days.values_mut() {
             let mut room = self.settings.join_bytes_max;
-            for path in std::mem::take(files) {
-                let bytes = table.bytes_in_memory(&path)?;
+            let sized = |path: String| Ok((table.bytes_in_memory(&path)?, path));
+            let mut sized: Vec<(u64, String)> =
+                std::mem::take(files).into_iter().map(sized).collect::<Result<_, table::Error>>()?;
+            // The least first: one that has nearly the size must not keep others from being joined.
+            sized.sort();
+            for (bytes, path) in sized {
                 if bytes <= room {
                     room -= bytes;
                     let _ = files.insert(path);
@@ -98,15 +108,15 @@ impl Inner {
                 rows.entry(place(&row, table.table)).or_default().push(row);
             }
         }
-        let keys = rows.keys().map(|(key, ..)| key.clone()).collect();
+        let keys: BTreeSet<String> = rows.keys().map(|(key, ..)| key.clone()).collect();
         let names: Vec<&str> = files.iter().map(String::as_str).collect();
         let commit_id = row_id(&tenant.id, table.table.name(), &[&["compact"][..], &names].concat());
         let now_ms = self.now().unix_ms();
         let add = table.write(rows.into_values().flatten().map(Ok), &commit_id, day, now_ms)?;
-        let add = add.map(|file| (table::same_rows(file), keys));
+        let adds = add.into_iter().map(|file| (table::same_rows(file), BTreeSet::clone(&keys))).collect();
         let mut view = tenant.view.lock();
         view.listed = None;
-        let _ = view.tables.get_mut(table.table).commit(&commit_id, &[], add, files, now_ms)?;
+        let _ = view.tables.get_mut(table.table).commit(&commit_id, &[], adds, files, now_ms)?;
         let _ = self.metrics.commits.inc();
         view.changed();
         Ok(())

@@ -12,9 +12,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Error, Inner,
+    delta::actions::Add,
     rows::{self, runs::RunRow, spans::row_id},
     schema::Table,
-    table::{self, key_of},
+    table::{self, TenantTable, key_of},
     tenant::{Tenant, stored_records},
 };
 use crate::{
@@ -67,7 +68,8 @@ impl Inner {
     pub(super) fn derive(&self, tenant: &Tenant, now: Now) -> Result<(), Error> {
         let _work = tenant.work.lock();
         let (due, pending) = {
-            let view = tenant.view.lock();
+            let mut view = tenant.view.lock();
+            Table::ALL.into_iter().try_for_each(|table| view.tables.get_mut(table).refresh())?;
             (self.due(view.rows.values().map(Arc::as_ref), now), view.hot.pending.clone())
         };
         if due.is_empty() && pending.is_empty() {
@@ -77,10 +79,21 @@ impl Inner {
             // Nothing was added, but time has passed: an empty commit gives the new revision its number.
             let mut view = tenant.view.lock();
             let commit_id = row_id(&tenant.id, "settle", &[&now.0.to_string()]);
-            let _ =
-                view.tables.spans.commit(&commit_id, &[], None, &BTreeSet::new(), self.now().unix_ms())?;
+            let _ = view.tables.spans.commit(
+                &commit_id,
+                &[],
+                Vec::new(),
+                &BTreeSet::new(),
+                self.now().unix_ms(),
+            )?;
         }
-        let version = tenant.view.lock().tables.spans.version();
+        let (version, now) = {
+            let view = tenant.view.lock();
+            let (version, first) = (view.tables.spans.version(), &view.tables.messages);
+            // What was begun and failed goes on with the moment that it began with.
+            let begun = first.txn("derive").is_some_and(|begun| u64::try_from(begun) == Ok(version));
+            (version, first.txn("derive_now").filter(|_| begun).map_or(now, Now))
+        };
         self.derive_at(tenant, version, now)
     }
 
@@ -149,6 +162,9 @@ impl Inner {
     }
 
     /// Takes the rows of `ids` out of a table and puts those of `runs` in, in one commit.
+    ///
+    /// What else stands in the files that go is written into files of its own, and so are runs that have settled: else
+    /// each round would write again what the rounds before it wrote.
     fn replace(
         &self,
         tenant: &Tenant,
@@ -163,33 +179,35 @@ impl Inner {
         if current.txn("derive").is_some_and(|done| done >= revision) {
             return Ok(());
         }
-        let removed = current.files_with(ids);
-        // Rows of other runs in the same files.
-        let mut kept: BTreeMap<String, Vec<Map<String, Value>>> = BTreeMap::new();
-        for path in &removed {
-            let rows = current.read::<Map<String, Value>>(path, None)?;
-            for row in rows.into_iter().filter(|row| !ids.contains(key_of(row, table))) {
-                kept.entry(key_of(&row, table).to_owned()).or_default().push(row);
-            }
-        }
-        kept.values_mut().for_each(|rows| rows.sort_by_cached_key(rows::place_of));
-        let context = rows::Context { tenant: &tenant.id, revision };
-        let commit_id = row_id(&tenant.id, table.name(), &["derive", &revision.to_string()]);
+        let name = |part: &[&str]| {
+            row_id(&tenant.id, table.name(), &[&["derive", &revision.to_string()], part].concat())
+        };
         let now_ms = self.now().unix_ms();
-        let mut keys = BTreeSet::new();
-        let rows = in_order(&context, table, kept, runs).inspect(|row| {
-            if let Ok(row) = row {
-                let _ = keys.insert(key_of(row, table).to_owned());
-            }
-        });
-        let add = current.write(rows, &commit_id, &table::day(now_ms), now_ms)?.map(|add| (add, keys));
+        let removed = current.files_with(ids);
+        let mut adds = Vec::new();
+        for path in &removed {
+            let mut rest = current.read::<Map<String, Value>>(path, None)?;
+            rest.retain(|row| !ids.contains(key_of(row, table)));
+            rest.sort_by_cached_key(|row| (key_of(row, table).to_owned(), rows::place_of(row)));
+            // It came on the day that its file says.
+            let day = current.day_of(path);
+            adds.extend(keyed(&current, rest.into_iter().map(Ok), &name(&["rest", path]), &day, now_ms)?);
+        }
+        let context = rows::Context { tenant: &tenant.id, revision };
+        let (mut settled, mut open): (Vec<&Run>, Vec<&Run>) = runs.iter().partition(|run| run.settled);
+        let today = table::day(now_ms);
+        for (part, runs) in [(&[][..], &mut settled), (&["open"][..], &mut open)] {
+            runs.sort_by(|a, b| a.run_id.cmp(&b.run_id));
+            let rows = runs.iter().flat_map(|run| context.rows(table, run));
+            adds.extend(keyed(&current, rows, &name(part), &today, now_ms)?);
+        }
         let txns =
             [("derive".to_owned(), revision), ("derive_now".to_owned(), now.0), ("owner".to_owned(), 1)];
         // A table that is shared is copied when it changes.
         drop(current);
         let mut view = tenant.view.lock();
         view.listed = None;
-        let _ = view.tables.get_mut(table).commit(&commit_id, &txns, add, &removed, now_ms)?;
+        let _ = view.tables.get_mut(table).commit(&name(&[]), &txns, adds, &removed, now_ms)?;
         let _ = self.metrics.commits.inc();
         Ok(())
     }
@@ -210,29 +228,20 @@ impl Inner {
     }
 }
 
-/// Rows by key: those that were kept, and those of `runs`, no key of which is among the kept.
-fn in_order<'a>(
-    context: &'a rows::Context<'a>,
-    table: Table,
-    kept: BTreeMap<String, Vec<Map<String, Value>>>,
-    runs: &'a [Run],
-) -> impl Iterator<Item = Result<Map<String, Value>, table::Error>> + 'a {
-    enum Part<'a> {
-        Kept(Vec<Map<String, Value>>),
-        New(Vec<&'a Run>),
-    }
-    let mut parts: BTreeMap<String, Part<'a>> =
-        kept.into_iter().map(|(key, rows)| (key, Part::Kept(rows))).collect();
-    for run in runs {
-        match parts.entry(run.run_id.clone()).or_insert_with(|| Part::New(Vec::new())) {
-            Part::New(runs) => runs.push(run),
-            Part::Kept(_) => {}
+/// A file of `rows` with the keys that are in it; none when there are no rows.
+fn keyed(
+    table: &TenantTable,
+    rows: impl Iterator<Item = Result<Map<String, Value>, table::Error>>,
+    name: &str,
+    day: &str,
+    now_ms: i64,
+) -> Result<Option<(Add, BTreeSet<String>)>, table::Error> {
+    let mut keys = BTreeSet::new();
+    let rows = rows.inspect(|row| {
+        if let Ok(row) = row {
+            let _ = keys.insert(key_of(row, table.table).to_owned());
         }
-    }
-    parts.into_values().flat_map(move |part| -> Box<dyn Iterator<Item = _> + 'a> {
-        match part {
-            Part::Kept(rows) => Box::new(rows.into_iter().map(Ok)),
-            Part::New(runs) => Box::new(runs.into_iter().flat_map(move |run| context.rows(table, run))),
-        }
-    })
+    });
+    let add = table.write(rows, name, day, now_ms)?;
+    Ok(add.map(|add| (add, keys)))
 }

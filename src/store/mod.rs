@@ -21,6 +21,7 @@
 //! *Committed* means: the commit's file is linked and synced, and so is every data file that it names.
 
 pub mod delta;
+mod batch;
 mod compact;
 mod derive;
 pub mod folder;
@@ -71,7 +72,7 @@ use tenant::Tenant;
 #[non_exhaustive]
 pub enum Error {
     /// Another process holds the folder.
-    #[error("{path} is in use by another process{}; stop it, or use --url", api.map(|a| format!(" (API on {a})")).unwrap_or_default())]
+    #[error("{path} is in use by another process{}; stop it first", api.map(|a| format!(" (API on {a})")).unwrap_or_default())]
     InUse {
         /// The folder.
         path: PathBuf,

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
 
 use arrow::{
     array::{AsArray, RecordBatch},
-    json::{ReaderBuilder, reader::Decoder, writer::LineDelimitedWriter},
+    json::writer::LineDelimitedWriter,
 };
 use bytes::Bytes;
 use parquet::{
@@ -21,13 +21,13 @@ use parquet::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::schema::Table;
+use super::{
+    batch::{BATCH_ROWS, Batches},
+    schema::Table,
+};
 
-/// Rows of one batch while reading; bounds memory.
-const BATCH_ROWS: usize = 1024;
-/// Rows of one batch while writing. The texts of a column of a batch have 2 GiB together, and one text may be most of a
-/// request, and twice that as JSON.
-const WRITE_BATCH_ROWS: usize = 8;
+/// A file of so many bytes in memory is read row by row: a column of more rows could have more text than a batch can.
+const LARGE_FILE_BYTES: u64 = 1 << 30;
 /// Bytes of a page of a body column.
 const BODY_PAGE_BYTES: usize = 1 << 20;
 /// Columns that hold content: no dictionary, large pages, no statistics.
@@ -87,66 +87,25 @@ impl Writer {
     /// # Errors
     /// [`Error::Write`] when it does not fit the table.
     pub fn push<T: Serialize>(&mut self, row: &T) -> Result<(), Error> {
-        self.rows += 1;
-        match self.batches.push(row)? {
-            Some(batch) => self.file.write(&batch).map_err(|e| failed(&e)),
-            None => Ok(()),
-        }
+        let batch = self.batches.push(row)?;
+        self.write(batch)
     }
 
-    /// Rows so far.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// The bytes of the file.
+    /// The bytes of the file, and the number of its rows.
     ///
     /// # Errors
     /// [`Error::Write`].
-    pub fn finish(mut self) -> Result<Vec<u8>, Error> {
-        if let Some(batch) = self.batches.finish()? {
-            self.file.write(&batch).map_err(|e| failed(&e))?;
-        }
-        self.file.into_inner().map_err(|e| failed(&e))
-    }
-}
-
-/// Rows on their way to batches of [`WRITE_BATCH_ROWS`].
-pub(super) struct Batches {
-    decoder: Decoder,
-    waiting: usize,
-}
-
-impl Batches {
-    /// Nothing yet.
-    ///
-    /// # Errors
-    /// As [`Writer::new`].
-    pub(super) fn new(table: Table) -> Result<Self, Error> {
-        let decoder = ReaderBuilder::new(table.arrow()).with_batch_size(BATCH_ROWS).build_decoder();
-        Ok(Self { decoder: decoder.map_err(|e| failed(&e))?, waiting: 0 })
+    pub fn finish(mut self) -> Result<(Vec<u8>, usize), Error> {
+        let batch = self.batches.finish()?;
+        self.write(batch)?;
+        let bytes = self.file.into_inner().map_err(|e| failed(&e))?;
+        Ok((bytes, self.rows))
     }
 
-    /// Adds a row; a batch when one is full.
-    ///
-    /// # Errors
-    /// As [`Writer::push`].
-    pub(super) fn push<T: Serialize>(&mut self, row: &T) -> Result<Option<RecordBatch>, Error> {
-        self.decoder.serialize(std::slice::from_ref(row)).map_err(|e| failed(&e))?;
-        self.waiting += 1;
-        if self.waiting < WRITE_BATCH_ROWS {
-            return Ok(None);
-        }
-        self.finish()
-    }
-
-    /// What is left.
-    ///
-    /// # Errors
-    /// As [`Writer::push`].
-    pub(super) fn finish(&mut self) -> Result<Option<RecordBatch>, Error> {
-        self.waiting = 0;
-        self.decoder.flush().map_err(|e| failed(&e))
+    fn write(&mut self, batch: Option<RecordBatch>) -> Result<(), Error> {
+        let Some(batch) = batch else { return Ok(()) };
+        self.rows += batch.num_rows();
+        self.file.write(&batch).map_err(|e| failed(&e))
     }
 }
 
@@ -258,7 +217,7 @@ fn read_inner<T: DeserializeOwned>(
         builder = builder.with_projection(mask);
     }
     let mut rows = Vec::new();
-    let rows_at_once = if uncompressed(builder.metadata()) < 1 << 30 { BATCH_ROWS } else { WRITE_BATCH_ROWS };
+    let rows_at_once = rows_at_once(in_memory(builder.metadata()));
     for batch in builder.with_batch_size(rows_at_once).build().map_err(|e| damaged(&e))? {
         let batch = Arc::new(batch.map_err(|e| damaged(&e))?);
         let mut writer = LineDelimitedWriter::new(Vec::new());
@@ -270,22 +229,28 @@ fn read_inner<T: DeserializeOwned>(
     Ok(rows)
 }
 
-/// Bytes of all columns, uncompressed.
+fn rows_at_once(bytes_in_memory: u64) -> usize {
+    if bytes_in_memory < LARGE_FILE_BYTES { BATCH_ROWS } else { 1 }
+}
+
+/// Bytes of all columns in memory.
 ///
 /// # Errors
 /// As [`read`].
-pub fn uncompressed_bytes(file: Bytes) -> Result<u64, Error> {
+pub fn bytes_in_memory(file: Bytes) -> Result<u64, Error> {
     guarded(|| {
         let builder =
             ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| Error::Damaged(e.to_string()))?;
-        Ok(uncompressed(builder.metadata()))
+        Ok(in_memory(builder.metadata()))
     })
 }
 
-fn uncompressed(metadata: &ParquetMetaData) -> u64 {
-    let groups = metadata.row_groups().iter();
-    groups
-        .map(|group| u64::try_from(group.total_byte_size()).unwrap_or(u64::MAX))
+fn in_memory(metadata: &ParquetMetaData) -> u64 {
+    let bytes = |bytes: i64| u64::try_from(bytes).unwrap_or(u64::MAX);
+    let columns = metadata.row_groups().iter().flat_map(|group| group.columns());
+    columns
+        // A text that a dictionary holds once is in memory as often as it is there.
+        .map(|c| bytes(c.uncompressed_size()).max(c.unencoded_byte_array_data_bytes().map_or(0, bytes)))
         .fold(0, u64::saturating_add)
 }
 
@@ -315,7 +280,7 @@ fn keys_inner(file: Bytes, key: &str) -> Result<BTreeSet<String>, Error> {
 pub(super) fn write<T: Serialize>(table: Table, rows: &[T]) -> Result<Vec<u8>, Error> {
     let mut writer = Writer::new(table)?;
     rows.iter().try_for_each(|row| writer.push(row))?;
-    writer.finish()
+    Ok(writer.finish()?.0)
 }
 
 #[cfg(test)]
@@ -346,5 +311,17 @@ mod tests {
             groups_with(&builder, "trace_id", &[id.to_owned()].into()).unwrap()
         };
         assert_eq!((groups("ab"), groups("cd")), (vec![0], vec![]));
+    }
+
+    /// Scenario: many rows have one long name, which a file holds once.
+    /// Guarantee: the file counts as large as its rows are in memory, and a large one is read row by row.
+    #[test]
+    fn a_text_that_repeats_counts_once() {
+        let rows = vec![SpanRow { name: "n".repeat(100_000), ..SpanRow::default() }; 50];
+        let file = write(Table::Spans, &rows).unwrap();
+        assert!(file.len() < 1_000_000);
+        let bytes = bytes_in_memory(file.into()).unwrap();
+        assert!((5_000_000..5_100_000).contains(&bytes), "{bytes}");
+        assert_eq!([bytes, LARGE_FILE_BYTES].map(rows_at_once), [BATCH_ROWS, 1]);
     }
 }

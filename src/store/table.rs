@@ -70,17 +70,34 @@ impl TenantTable {
     pub(super) fn open(objects: Objects, tenant: TenantId, table: Table) -> Result<Self, Error> {
         let folder = format!("{tenant}/{}", table.name());
         let log = Log::new(objects.clone(), folder.clone());
-        let mut state = State::default();
-        log.advance(&mut state)?;
-        let state = Arc::new(state);
-        let mut opened = Self { table, objects, log, tenant, folder, state, files_of: Arc::default() };
-        for path in opened.state.files.keys().cloned().collect::<Vec<_>>() {
-            let bytes = opened.bytes(&path)?;
-            let keys =
-                parquet::keys(bytes, table.key()).map_err(|source| opened.file_error(&path, source))?;
-            opened.index(&path, keys);
-        }
+        let (state, files_of) = (Arc::default(), Arc::default());
+        let mut opened = Self { table, objects, log, tenant, folder, state, files_of };
+        opened.refresh()?;
         Ok(opened)
+    }
+
+    /// Reads on to the head of the log: a commit whose outcome is not known may be in it.
+    pub(super) fn refresh(&mut self) -> Result<(), Error> {
+        let mut state = State::clone(&self.state);
+        self.log.advance(&mut state)?;
+        if state.version == self.state.version {
+            return Ok(());
+        }
+        let new: Vec<String> =
+            state.files.keys().filter(|path| !self.state.files.contains_key(*path)).cloned().collect();
+        let keys = |path: &String| {
+            let keys = parquet::keys(self.bytes(path)?, self.table.key());
+            keys.map_err(|source| self.file_error(path, source))
+        };
+        let keys = new.iter().map(keys).collect::<Result<Vec<_>, _>>()?;
+        let gone: BTreeSet<String> =
+            self.state.files.keys().filter(|path| !state.files.contains_key(*path)).cloned().collect();
+        self.forget(&gone);
+        for (path, keys) in new.iter().zip(keys) {
+            self.index(path, keys);
+        }
+        self.state = Arc::new(state);
+        Ok(())
     }
 
     pub(super) fn version(&self) -> u64 {
@@ -134,31 +151,30 @@ impl TenantTable {
             .map_err(|source| self.file_error(path, source))
     }
 
-    /// Bytes of a live file's columns, uncompressed.
+    /// Bytes of a live file's columns in memory.
     pub(super) fn bytes_in_memory(&self, path: &str) -> Result<u64, Error> {
-        parquet::uncompressed_bytes(self.bytes(path)?).map_err(|source| self.file_error(path, source))
+        parquet::bytes_in_memory(self.bytes(path)?).map_err(|source| self.file_error(path, source))
     }
 
     /// Writes a data file of `rows`, in their order, into the partition of `day`. No commit names it yet; there is none
-    /// when there are no rows. Its name is a function of `commit_id`.
+    /// when there are no rows. Its name is a function of `name`.
     pub(super) fn write<T: Serialize>(
         &self,
         rows: impl Iterator<Item = Result<T, Error>>,
-        commit_id: &str,
+        name: &str,
         day: &str,
         now_ms: i64,
     ) -> Result<Option<Add>, Error> {
-        let path = format!("{PARTITION}={day}/{commit_id}.parquet");
+        let path = format!("{PARTITION}={day}/{name}.parquet");
         let failed = |source| self.file_error(&path, source);
         let mut file = parquet::Writer::new(self.table).map_err(failed)?;
         for row in rows {
             file.push(&row?).map_err(failed)?;
         }
-        let count = file.rows();
+        let (bytes, count) = file.finish().map_err(failed)?;
         if count == 0 {
             return Ok(None);
         }
-        let bytes = file.finish().map_err(failed)?;
         let name = format!("{}/{path}", self.folder);
         self.objects.put(&name, &bytes).map_err(|source| Error::Io { path: name, source })?;
         Ok(Some(Add {
@@ -171,13 +187,13 @@ impl TenantTable {
         }))
     }
 
-    /// Commits: `add` joins with its `keys`, `removed` files leave, `txns` say how far it got; the first of them
-    /// decides whether it is in already.
+    /// Commits: `adds` join with their keys, `removed` files leave, `txns` say how far it got; the first of them decides
+    /// whether it is in already.
     pub(super) fn commit(
         &mut self,
         commit_id: &str,
         txns: &[(String, i64)],
-        add: Option<(Add, BTreeSet<String>)>,
+        adds: Vec<(Add, BTreeSet<String>)>,
         removed: &BTreeSet<String>,
         now_ms: i64,
     ) -> Result<Outcome, Error> {
@@ -187,24 +203,27 @@ impl TenantTable {
         let txn = |(app_id, version): &(String, i64)| Txn { app_id: app_id.clone(), version: *version };
         let once = txns.first().map(txn);
         let mut actions: Vec<Action> = txns.iter().skip(1).map(|t| Action::Txn(txn(t))).collect();
-        let data_change = add.as_ref().is_none_or(|(add, _)| add.data_change);
+        let data_change = adds.iter().all(|(add, _)| add.data_change);
         actions.extend(removed.iter().map(|path| {
             Action::Remove(Remove { path: path.clone(), deletion_timestamp: Some(now_ms), data_change })
         }));
-        actions.extend(add.iter().map(|(add, _)| Action::Add(add.clone())));
+        actions.extend(adds.iter().map(|(add, _)| Action::Add(add.clone())));
         let outcome =
             self.log.commit(Arc::make_mut(&mut self.state), commit_id, once.as_ref(), &actions, now_ms)?;
         // Also for a commit that was in already: this process may not have heard of it.
-        if !removed.is_empty() {
-            Arc::make_mut(&mut self.files_of).retain(|_, files| {
-                files.retain(|f| !removed.contains(f));
-                !files.is_empty()
-            });
-        }
-        if let Some((add, keys)) = add.filter(|(add, _)| self.state.files.contains_key(&add.path)) {
-            self.index(&add.path, keys);
+        self.forget(removed);
+        for (add, keys) in adds {
+            if self.state.files.contains_key(&add.path) {
+                self.index(&add.path, keys);
+            }
         }
         Ok(outcome)
+    }
+
+    /// The day of a live file's partition.
+    pub(super) fn day_of(&self, path: &str) -> String {
+        let day = self.state.files.get(path).and_then(|file| file.partition_values.get(PARTITION));
+        day.cloned().flatten().unwrap_or_default()
     }
 
     /// Paths of the live files on disk.
@@ -245,6 +264,15 @@ impl TenantTable {
     /// Where a file of the table stands.
     pub(super) fn path(&self, path: &str) -> PathBuf {
         self.objects.path(&format!("{}/{path}", self.folder))
+    }
+
+    fn forget(&mut self, removed: &BTreeSet<String>) {
+        if !removed.is_empty() {
+            Arc::make_mut(&mut self.files_of).retain(|_, files| {
+                files.retain(|f| !removed.contains(f));
+                !files.is_empty()
+            });
+        }
     }
 
     fn index(&mut self, path: &str, keys: BTreeSet<String>) {

@@ -351,13 +351,8 @@ impl Tenant {
                 view.insert_row(RunRow::from_row(row)?);
             }
         }
-        let tenant = Self {
-            id,
-            work: Mutex::new(()),
-            view: Mutex::new(view),
-            unneeded: Mutex::default(),
-            joined: Mutex::default(),
-        };
+        let (work, view) = (Mutex::new(()), Mutex::new(view));
+        let tenant = Self { id, work, view, unneeded: Mutex::default(), joined: Mutex::default() };
         tenant.recover_pending()?;
         Ok(tenant)
     }
@@ -400,8 +395,9 @@ impl Tenant {
         let _work = self.work.lock();
         self.link();
         let (spans, seq, mut records) = {
-            let view = self.view.lock();
+            let mut view = self.view.lock();
             let Some(seq) = view.hot.seq else { return Ok(None) };
+            view.tables.spans.refresh()?;
             let records: Vec<Arc<Record>> = view.hot.records.values().flatten().cloned().collect();
             (view.tables.spans.clone(), seq, records)
         };
@@ -416,13 +412,14 @@ impl Tenant {
             let _ = keys.insert(row.trace_id.clone());
             Ok(row)
         });
-        let add = spans.write(rows, &commit_id, &table::day(now_ms), now_ms)?.map(|add| (add, keys));
+        let add = spans.write(rows, &commit_id, &table::day(now_ms), now_ms)?;
+        let adds = add.into_iter().map(|add| (add, std::mem::take(&mut keys))).collect();
         // A table that is shared is copied when it changes.
         drop(spans);
         let mut view = self.view.lock();
         view.listed = None;
         let txns = [(app, i64::try_from(seq).unwrap_or(i64::MAX))];
-        let _ = view.tables.spans.commit(&commit_id, &txns, add, &BTreeSet::new(), now_ms)?;
+        let _ = view.tables.spans.commit(&commit_id, &txns, adds, &BTreeSet::new(), now_ms)?;
         view.hot.flushed(seq, now);
         view.changed();
         Ok(Some(seq))

@@ -14,6 +14,7 @@ use crate::{
 };
 
 mod crash;
+mod growth;
 mod tenants;
 
 fn open(path: &Path, clock: &Arc<ManualClock>) -> Result<Arc<Store>, Error> {

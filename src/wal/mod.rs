@@ -70,7 +70,7 @@ pub use attempt::ATTEMPTS_MAX;
 pub use error::Error;
 pub use frame::{Frame, FrameKind};
 pub use handover::DurableFrames;
-pub use quarantine::{Note, Quarantined, quarantined};
+pub use quarantine::{Note, Quarantine, Quarantined, quarantined};
 pub use reader::FrameRef;
 
 /// How long a look at the disk's free space holds.

@@ -67,18 +67,26 @@ impl Quarantined {
     }
 }
 
-/// The frames that were set aside in the log at `folder`, by number. Nothing is opened or changed. A note that tells
-/// nothing is left out, and logged.
+/// What was set aside in a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quarantine {
+    /// Frames, by number.
+    pub frames: Vec<Quarantined>,
+    /// Notes that do not tell what they are of, by name.
+    pub unreadable: Vec<PathBuf>,
+}
+
+/// What was set aside in the log at `folder`. Nothing is opened or changed.
 ///
 /// # Errors
 /// When the folder cannot be read. A folder that is absent holds none.
-pub fn quarantined(folder: &Path) -> Result<Vec<Quarantined>, Error> {
+pub fn quarantined(folder: &Path) -> Result<Quarantine, Error> {
     let folder = folder.join(FOLDER);
     let entries = match std::fs::read_dir(&folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Quarantine::default()),
         entries => entries.map_err(at(&folder))?,
     };
-    let mut frames = Vec::new();
+    let mut found = Quarantine::default();
     for entry in entries {
         let path = entry.map_err(at(&folder))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -89,14 +97,15 @@ pub fn quarantined(folder: &Path) -> Result<Vec<Quarantined>, Error> {
         match note
             .filter(|note| KINDS.contains(&note.kind.as_str()) && note.tenant.parse::<TenantId>().is_ok())
         {
-            Some(note) => frames.push(Quarantined { path: path.with_extension(&note.kind), note }),
-            None => {
-                tracing::warn!(note = %path.display(), "this note in quarantine does not tell what it is of")
+            Some(note) => {
+                found.frames.push(Quarantined { path: path.with_extension(&note.kind), note });
             }
+            None => found.unreadable.push(path),
         }
     }
-    frames.sort_by_key(|frame| frame.note.seq);
-    Ok(frames)
+    found.frames.sort_by_key(|frame| frame.note.seq);
+    found.unreadable.sort();
+    Ok(found)
 }
 
 /// Keeps a frame's bytes, and a note with whose it is and why it is here. Returns where the bytes are.

@@ -166,11 +166,11 @@ fn a_quarantined_frame_cannot_be_told_whose_it_is() {
     let want = serde_json::json!({"seq": 0, "tenant": "acme", "received_at": 7, "kind": "traces",
         "reason": "no dialect survives it"});
     assert_eq!(note, want);
-    let listed = quarantined(folder.path()).unwrap();
+    let listed = quarantined(folder.path()).unwrap().frames;
     let [frame] = listed.as_slice() else { panic!("{listed:?}") };
     assert_eq!((frame.note.seq, &frame.read().unwrap()[..]), (0, &b"poison"[..]));
     frame.remove().unwrap();
-    assert_eq!(quarantined(folder.path()).unwrap(), []);
+    assert_eq!(quarantined(folder.path()).unwrap(), Quarantine::default());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{net::TcpListener, path::Path};
 
-use crate::harness::{Server, captures, json, output, spanreel};
+use crate::harness::{Server, captures, json, new_key, output, spanreel};
 
 fn capture(name: &str) -> String {
     captures().into_iter().find(|c| c.ends_with(name)).unwrap().to_str().unwrap().to_owned()
@@ -75,19 +75,59 @@ fn what_was_set_aside_cannot_be_taken_again() {
     std::fs::write(folder.join("frame-1.json"), before[0].to_string().replace("traces", "../../x")).unwrap();
     std::fs::write(folder.join("frame-2.json"), "{").unwrap();
     assert_eq!(listed(data), before);
+    assert!(
+        stderr(&["quarantine", "list", "--data", data], 0).contains("2 notes in quarantine cannot be read")
+    );
     // A server would take it for the tenant of a key.
     let server = Server::start(dir.path());
-    assert!(stderr(&["quarantine", "retry", "--data", data], 73).contains("in use"));
+    let held = stderr(&["quarantine", "retry", "--data", data], 73);
+    assert!(held.contains("in use") && held.contains("stop it") && !held.contains("--url"), "{held}");
+    for ignored in [["--url", "http://127.0.0.1:1"], ["--tenant", "acme"], ["--key", "k"]] {
+        let _ = stderr(&[&["quarantine", "list", "--data", data][..], &ignored].concat(), 2);
+    }
     let other = ["import", &capture("py-pydantic-v2"), "--data", data, "--tenant", "acme"];
     assert!(stderr(&other, 2).contains("--key"));
     assert!(server.terminate().success());
     assert_eq!(listed(data), before);
     let retried = output(&["quarantine", "retry", "--data", data]);
     let said = String::from_utf8(retried.stdout).unwrap();
-    assert!(retried.status.code() == Some(1) && said.contains("frame 8 stays"), "{said}");
+    assert!(retried.status.code() == Some(1) && said.contains("frame 8 stays: the request"), "{said}");
     assert_eq!(listed(data).as_array().map(Vec::len), Some(1));
     let runs = json(&["runs", "--json", "--data", data, "--tenant", "acme"]);
     assert_eq!(runs.as_array().map(Vec::len), Some(1));
+}
+
+/// Scenario: a tenant is named beside the URL of a server, to read and to import.
+/// Guarantee: exit code 2, and how to choose a tenant there; nothing is asked or sent.
+#[test]
+fn a_tenant_that_a_server_cannot_be_told_is_ignored() {
+    let url = ["--url", "http://127.0.0.1:1", "--tenant", "acme"];
+    for command in [&["runs"][..], &["import", &capture("py-pydantic-v2")], &["sql", "SELECT 1"]] {
+        assert!(stderr(&[command, &url].concat(), 2).contains("--key"));
+    }
+}
+
+/// Scenario: a server with keys is read and sent to without one, and with one that may only send; one that takes small
+/// requests gets a large one.
+/// Guarantee: exit code 1, as for all that is refused, and what to do; 69 is left for a server that is not there.
+#[test]
+fn a_refusal_by_a_server_looks_like_a_server_that_is_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let (key, entry) = new_key("acme", "writer");
+    let config = dir.path().join("keys.yaml");
+    std::fs::write(&config, serde_json::json!({"access": {"keys": [entry]}}).to_string()).unwrap();
+    let data = dir.path().join("data");
+    let server = Server::start_with(&data, &["--config", config.to_str().unwrap()]);
+    let api = server.api();
+    assert!(stderr(&["runs", "--url", &api], 1).contains("--key"));
+    assert!(stderr(&["runs", "--url", &api, "--key", &key], 1).contains("another role"));
+    assert!(stderr(&["import", &capture("py-pydantic-v2"), "--url", &api], 1).contains("--key"));
+    assert!(server.terminate().success());
+    let small = Server::start_set(&data, &[("otlp.request_bytes_max", 1000)]);
+    let said = stderr(&["import", &capture("py-pydantic-v2"), "--url", &small.api()], 1);
+    assert!(said.contains("001.traces.pb") && said.contains("413"), "{said}");
+    assert!(small.terminate().success());
+    let _ = stderr(&["runs", "--url", &api], 69);
 }
 
 /// Scenario: a port is taken; the server is told to use it.

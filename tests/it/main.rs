@@ -12,6 +12,7 @@
 )]
 
 mod api;
+mod attend;
 mod captures;
 mod cli;
 mod client;

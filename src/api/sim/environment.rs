@@ -16,8 +16,6 @@ pub fn variables(base_url: &str, simulation_id: &str, run_id: Option<&str>) -> V
         ("OPENAI_BASE_URL", at("openai/v1")),
         ("OPENAI_API_BASE", at("openai/v1")),
         ("OPENAI_API_KEY", KEY.into()),
-        // The tracing of the OpenAI Agents SDK goes to a fixed address elsewhere.
-        ("OPENAI_AGENTS_DISABLE_TRACING", "1".into()),
         ("ANTHROPIC_BASE_URL", at("anthropic")),
         ("ANTHROPIC_API_BASE", at("anthropic")),
         ("ANTHROPIC_API_KEY", KEY.into()),

@@ -122,13 +122,14 @@ async fn model_call(
     if let Some(refused) = surface.refuses(body) {
         return respond::error(refused);
     }
-    let call = match surface.read(body, model, streams) {
+    let mut call = match surface.read(body, model, streams) {
         Ok(call) => call,
         Err(reason) => {
             let message = format!("spanreel: this is no request of that kind: {reason}");
             return problem(StatusCode::BAD_REQUEST, "spanreel_body", &message);
         }
     };
+    surface.resolve(&mut call, &|id| simulation.given(id));
     let asked = Call::Model(call);
     let mut reply = simulation.answer(&asked, is_resent(headers)).await;
     if reply.answer == Answer::Live {

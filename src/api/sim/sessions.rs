@@ -16,7 +16,7 @@ use crate::{
     replay::{
         document,
         sim::{
-            call::Call,
+            call::{Call, ModelAnswer},
             policy::{Patches, Policy},
             report::Report,
             session::{self, Mode, Reply, Session},
@@ -46,6 +46,9 @@ pub struct Order {
     pub breakpoints: Vec<Breakpoint>,
     /// 0 answers at once; 1 as fast as was recorded, 2 twice as fast.
     pub speed: f64,
+    /// The record was redacted by our rules; set for redacted fixtures.
+    #[serde(skip)]
+    pub is_redacted: bool,
 }
 
 /// Where an execution pauses.
@@ -137,6 +140,7 @@ impl Sessions {
             allow_partial: order.allow_partial,
             policy: order.policy.clone(),
             patches: order.patch.clone(),
+            is_redacted: order.is_redacted,
         };
         let session = Session::new(runs.clone(), settings, id.clone())?;
         let ttl = Duration::from_secs(self.settings.session_ttl_s);
@@ -224,6 +228,11 @@ impl Simulation {
     /// Tells the session that a call was not answered because it would have had to be live.
     pub fn block(&self, call: &Call, reason: &str) -> Reply {
         self.session.block(call, reason)
+    }
+
+    /// The answer that was given under `id`, for calls that refer to it.
+    pub fn given(&self, id: &str) -> Option<ModelAnswer> {
+        self.session.given(id)
     }
 
     /// Names of the models and definitions of the tools in the record.

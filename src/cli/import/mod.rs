@@ -160,7 +160,7 @@ fn add(request: &Request<'_>, target: &mut Target, summary: &mut Summary) -> Res
     let (signal, bytes) = decode(request).map_err(Refusal::Request)?;
     if signal == Signal::Metrics {
         let request = ExportMetricsServiceRequest::decode(bytes)
-            .map_err(|error| Refusal::Request(format!("is not a whole export request: {error}")))?;
+            .map_err(|error| Refusal::Request(format!("not a whole export request: {error}")))?;
         summary.metrics += metrics(&request);
         return Ok(None);
     }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -15,6 +16,7 @@ use super::{
         Failure,
         failure::exit,
         source::{Place, Remote, open_store},
+        text::clean,
     },
     LIMITS,
 };
@@ -82,6 +84,13 @@ impl From<Failure> for Refusal {
     }
 }
 
+/// Why an export was refused.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Refused {
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
 /// The answers to both exports, which differ in names alone.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Partial {
@@ -99,22 +108,18 @@ struct PartialSuccess {
 
 impl Target {
     /// The data folder itself: a server that holds it would take what comes for the tenant of a key.
-    pub(in crate::cli) fn folder(place: &Place) -> Result<Self, Failure> {
-        let (tenant, store) = (place.tenant()?, open_store(place, Mode::ReadWrite)?);
+    pub(in crate::cli) fn folder(data: &Path, tenant: TenantId) -> Result<Self, Failure> {
+        let store = open_store(data, Mode::ReadWrite)?;
         Ok(Self { into: Into::Folder { store, tenant }, known: HashMap::new() })
     }
 
     pub(in crate::cli) fn open(place: &Place) -> Result<Self, Failure> {
         let tenant = place.tenant()?;
-        let into = match &place.url {
+        let into = match place.server()? {
             Some(url) => Into::server(url, place.key.clone())?,
-            None => match open_store(place, Mode::ReadWrite) {
+            None => match open_store(&place.data, Mode::ReadWrite) {
                 Ok(store) => Into::Folder { store, tenant },
-                Err(store::Error::InUse { .. }) if place.tenant != "default" => {
-                    let said =
-                        "a server holds this folder; it takes the tenant from --key, not from --tenant";
-                    return Err(Failure::new(exit::USAGE, said));
-                }
+                Err(store::Error::InUse { .. }) if !place.is_default_tenant() => return Err(Place::held()),
                 Err(store::Error::InUse { api: Some(api), .. }) => {
                     Into::server(&format!("http://{api}"), place.key.clone())?
                 }
@@ -131,7 +136,7 @@ impl Target {
     pub(in crate::cli) fn take(&mut self, signal: Signal, bytes: Bytes) -> Result<Taken, Refusal> {
         let (bytes, mut taken) = self.into.check(signal, bytes)?;
         let records = otlp::decode::records(signal, &bytes, 0, 0)
-            .map_err(|error| Refusal::Request(format!("is not a whole export request: {error}")))?;
+            .map_err(|error| Refusal::Request(format!("not a whole export request: {error}")))?;
         let mut fresh = Vec::new();
         for record in &records {
             if !self.known(record.trace_id())?.contains(&record.hash) {
@@ -197,7 +202,7 @@ impl Into {
         Ok((bytes, taken))
     }
 
-    fn send(&self, signal: Signal, bytes: Bytes, taken: &mut Taken) -> Result<(), Failure> {
+    fn send(&self, signal: Signal, bytes: Bytes, taken: &mut Taken) -> Result<(), Refusal> {
         let (kind, path) = match signal {
             Signal::Traces => (FrameKind::Traces, "/v1/traces"),
             Signal::Logs => (FrameKind::Logs, "/v1/logs"),
@@ -205,7 +210,8 @@ impl Into {
         };
         match self {
             Self::Folder { store, tenant } => {
-                let _ = store.append_when_caught_up(tenant, kind, bytes)?.wait()?;
+                let appended = store.append_when_caught_up(tenant, kind, bytes).map_err(Failure::from)?;
+                let _ = appended.wait().map_err(Failure::from)?;
             }
             Self::Server { agent, otlp, key, .. } => {
                 let answer = post(agent, otlp, key.as_deref(), path, &bytes)?;
@@ -246,7 +252,7 @@ impl Into {
 }
 
 /// Posts a request, and returns the answer's body; an overloaded server is given time.
-fn post(agent: &Agent, otlp: &str, key: Option<&str>, path: &str, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+fn post(agent: &Agent, otlp: &str, key: Option<&str>, path: &str, bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     let url = format!("{}{path}", otlp.trim_end_matches('/'));
     let failed = |said: String| Failure::new(exit::UNREACHABLE, format!("sending to {url} failed: {said}"));
     for attempt in 0..TRIES_MAX {
@@ -257,13 +263,24 @@ fn post(agent: &Agent, otlp: &str, key: Option<&str>, path: &str, bytes: &[u8]) 
         let mut answer = request.send(bytes).map_err(|error| failed(error.to_string()))?;
         match answer.status() {
             StatusCode::OK => {
-                return answer.body_mut().read_to_vec().map_err(|error| failed(error.to_string()));
+                return Ok(answer.body_mut().read_to_vec().map_err(|error| failed(error.to_string()))?);
             }
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 std::thread::sleep(Duration::from_millis(100 << attempt));
             }
-            status => return Err(failed(format!("the server answered {status}"))),
+            status => {
+                let body = answer.body_mut().read_to_vec().unwrap_or_default();
+                let why = clean(&Refused::decode(&*body).unwrap_or_default().message);
+                let said = format!("the server answered {status}: {why}");
+                return Err(match status {
+                    // Others may be smaller, or better.
+                    StatusCode::PAYLOAD_TOO_LARGE | StatusCode::BAD_REQUEST => Refusal::Request(said),
+                    status => {
+                        Failure::answered(status.as_u16(), format!("sending to {url} failed: {said}")).into()
+                    }
+                });
+            }
         }
     }
-    Err(failed("the server stayed overloaded".into()))
+    Err(failed("the server stayed overloaded".into()).into())
 }

@@ -1,6 +1,6 @@
 //! Who answers: the server that has the run, or this process for a folder that no server holds.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{net::Ipv4Addr, path::Path, sync::Arc};
 
 use axum::{Router, middleware};
 use serde_json::Value;
@@ -25,7 +25,11 @@ use crate::{
     },
     config::Config,
     otlp::listen,
-    replay::sim::session,
+    replay::{
+        fixture::{self, MANIFEST},
+        redact,
+        sim::session,
+    },
     run::Run,
     tenant::TenantId,
 };
@@ -52,6 +56,11 @@ impl Host {
             let id = document.get("simulation_id").and_then(Value::as_str).unwrap_or_default().to_owned();
             Ok(Self { document, at: At::Server { remote, id } })
         };
+        let fixtures: Vec<&Path> =
+            runs.iter().map(Path::new).filter(|p| p.join(MANIFEST).is_file()).collect();
+        if !fixtures.is_empty() {
+            return Self::of_fixtures(&fixtures, runs.len(), order);
+        }
         if let Some(url) = &place.url {
             return at_server(Remote::new(url, place.key.clone())?);
         }
@@ -64,6 +73,29 @@ impl Host {
         }
     }
 
+    /// Answers from fixtures, which need neither server nor folder.
+    fn of_fixtures(fixtures: &[&Path], asked: usize, order: Order) -> Result<Self, Failure> {
+        if fixtures.len() != asked {
+            return Err(Failure::new(exit::USAGE, "give fixtures or run ids, not both"));
+        }
+        let read = |folder: &&Path| {
+            fixture::read(folder)
+                .map_err(|error| Failure::not_found(format!("{}: {error}", folder.display())))
+        };
+        let read = fixtures.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let is_redacted = read.iter().any(|(manifest, _)| manifest.redaction.is_some());
+        if let Some(other) = read
+            .iter()
+            .find_map(|(manifest, _)| manifest.redaction.as_ref().filter(|rules| *rules != redact::RULE_SET))
+        {
+            let said =
+                format!("the fixture was redacted by {other}, and this program has {}", redact::RULE_SET);
+            return Err(Failure::new(exit::USAGE, said + "; export it again"));
+        }
+        let runs = read.into_iter().map(|(_, run)| Arc::new(run)).collect();
+        Self::here(TenantId::embedded(), runs, Order { is_redacted, ..order })
+    }
+
     /// Answers in this process, on a loopback port of its own.
     fn here(tenant: TenantId, runs: Vec<Arc<Run>>, order: Order) -> Result<Self, Failure> {
         let config = Config::default();
@@ -74,7 +106,7 @@ impl Host {
         let document = simulation.document(&format!("http://{}", listener.local_addr()?), &secret);
         let router: Router = sim::router(Arc::clone(&sessions)).layer(middleware::from_fn(refuse_foreign));
         let stop = CancellationToken::new();
-        drop(runtime.spawn(listen::serve(listener, router, config.otlp, stop.clone())));
+        drop(runtime.spawn(listen::serve(listener, router, config.api.listener(config.otlp), stop.clone())));
         Ok(Self { document, at: At::Here { sessions, simulation, stop, runtime } })
     }
 
@@ -108,14 +140,21 @@ impl Host {
         }
     }
 
+    /// What was found so far.
+    pub(super) fn report(&self) -> Result<Report, Failure> {
+        match &self.at {
+            At::Server { remote, id } => {
+                read(remote.get_json(&format!("/v1/simulations/{id}/report"))?.ok_or_else(gone)?)
+            }
+            At::Here { simulation, .. } => Ok(simulation.report()),
+        }
+    }
+
     /// Ends the session, with what was found.
     pub(super) fn end(self) -> Result<Report, Failure> {
         match self.at {
             At::Server { remote, id } => {
-                let report = remote.delete(&format!("/v1/simulations/{id}"))?.ok_or_else(gone)?;
-                serde_json::from_value(report).map_err(|error| {
-                    Failure::new(exit::UNREACHABLE, format!("the server's report cannot be read: {error}"))
-                })
+                read(remote.delete(&format!("/v1/simulations/{id}"))?.ok_or_else(gone)?)
             }
             At::Here { sessions, simulation, stop, runtime } => {
                 let report = simulation.report();
@@ -126,6 +165,12 @@ impl Host {
             }
         }
     }
+}
+
+fn read(report: Value) -> Result<Report, Failure> {
+    serde_json::from_value(report).map_err(|error| {
+        Failure::new(exit::UNREACHABLE, format!("the server's report cannot be read: {error}"))
+    })
 }
 
 fn gone() -> Failure {

@@ -26,8 +26,8 @@ use host::Host;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// Run ids, in the order in which the program made them
-    #[arg(required = true, value_name = "RUN")]
+    /// Run ids or fixture folders, in the order in which the program made them
+    #[arg(required = true, value_name = "RUN|FIXTURE")]
     runs: Vec<String>,
     #[command(flatten)]
     place: Place,
@@ -76,8 +76,7 @@ pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failu
         }
         None => {
             show_session(host.document(), arguments.json, out)?;
-            // Whoever started this ends it by closing its input, or by a signal.
-            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink())?;
+            attend(&host, io::stdin().lock(), arguments.json, out)?;
             None
         }
     };
@@ -122,6 +121,7 @@ fn order(arguments: &Arguments) -> Result<Order, Failure> {
         step: arguments.step,
         breakpoints: breakpoints.collect(),
         speed: arguments.speed,
+        is_redacted: false,
     })
 }
 
@@ -245,6 +245,19 @@ fn say_partial(document: &Value) {
         let verdict = super::text::member(document, "replayability");
         eprintln!("the record is {verdict}: {}", super::text::count(reasons as u64, "reason"));
     }
+}
+
+/// Waits until whoever started this closes `input`. A line of it asks for the report so far.
+fn attend(host: &Host, mut input: impl BufRead, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    while input.skip_until(b'\n')? > 0 {
+        if json {
+            writeln!(out, "{}", serde_json::to_string(&host.report()?).map_err(io::Error::from)?)?;
+            out.flush()?;
+        } else {
+            report::show(&host.report()?, &mut io::stderr().lock())?;
+        }
+    }
+    Ok(())
 }
 
 /// The session, for whoever leads an agent to it by hand.

@@ -1,6 +1,6 @@
 //! A data folder that no server holds, opened shared and read only.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub(crate) enum Opened {
 impl Local {
     pub(crate) fn open(place: &Place) -> Result<Opened, Failure> {
         let tenant = place.tenant()?;
-        match open_store(place, Mode::ReadOnly) {
+        match open_store(&place.data, Mode::ReadOnly) {
             Ok(store) => Ok(Opened::Folder(Self { store, tenant })),
             Err(store::Error::InUse { api: Some(api), .. }) => Ok(Opened::Held(api)),
             Err(error) => Err(error.into()),
@@ -64,11 +64,11 @@ fn settings() -> Config {
     Config::load(None, std::env::vars()).map(|loaded| loaded.config).unwrap_or_default()
 }
 
-/// Opens the folder of `place` with the settings of the environment.
-pub(crate) fn open_store(place: &Place, mode: Mode) -> Result<Arc<Store>, store::Error> {
+/// Opens the folder with the settings of the environment.
+pub(crate) fn open_store(data: &Path, mode: Mode) -> Result<Arc<Store>, store::Error> {
     let config = settings();
     let clock = Arc::new(SystemClock::default());
-    Store::open(&place.data, config.store, config.wal, clock, Arc::new(Metrics::default()), mode)
+    Store::open(data, config.store, config.wal, clock, Arc::new(Metrics::default()), mode)
 }
 
 impl Source for Local {

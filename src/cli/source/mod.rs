@@ -13,6 +13,9 @@ use crate::store::RunFilter;
 pub(crate) use local::{Local, Opened, open_store};
 pub(crate) use remote::{Remote, encode};
 
+/// The tenant of a server without keys.
+const DEFAULT_TENANT: &str = "default";
+
 /// Which records a command works on.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Place {
@@ -25,9 +28,9 @@ pub(crate) struct Place {
     /// Key for that server
     #[arg(long, value_name = "KEY", env = "SPANREEL_KEY", hide_env_values = true)]
     pub key: Option<String>,
-    /// Tenant to read in a data folder; a server takes it from the key
-    #[arg(long, value_name = "T", default_value = "default")]
-    pub tenant: String,
+    /// Tenant to read in a data folder; a server takes it from the key [default: default]
+    #[arg(long, value_name = "T")]
+    pub tenant: Option<String>,
 }
 
 /// What `export` gives.
@@ -55,7 +58,7 @@ pub(crate) trait Source {
 impl Place {
     /// Opens the folder to read, or finds the server that holds it.
     pub(crate) fn open(&self) -> Result<Box<dyn Source>, Failure> {
-        if let Some(url) = &self.url {
+        if let Some(url) = self.server()? {
             return Ok(Box::new(Remote::new(url, self.key.clone())?));
         }
         if !self.data.is_dir() {
@@ -66,17 +69,32 @@ impl Place {
         }
         match Local::open(self)? {
             Opened::Folder(local) => Ok(Box::new(local)),
-            Opened::Held(_) if self.tenant != "default" => Err(Failure::new(
-                exit::USAGE,
-                "a server holds this folder; it takes the tenant from --key, not from --tenant",
-            )),
+            Opened::Held(_) if !self.is_default_tenant() => Err(Self::held()),
             Opened::Held(api) => Ok(Box::new(Remote::new(&format!("http://{api}"), self.key.clone())?)),
         }
     }
 
+    /// The server that was named; it cannot be told a tenant.
+    pub(crate) fn server(&self) -> Result<Option<&str>, Failure> {
+        if self.url.is_some() && self.tenant.is_some() {
+            let said = "--tenant is for a data folder; the server of --url or SPANREEL_URL takes the tenant from --key";
+            return Err(Failure::new(exit::USAGE, said));
+        }
+        Ok(self.url.as_deref())
+    }
+
+    /// Why a tenant cannot be chosen in a folder that a server holds.
+    pub(crate) fn held() -> Failure {
+        let said = "a server holds this folder; it takes the tenant from --key, not from --tenant";
+        Failure::new(exit::USAGE, said)
+    }
+
+    pub(crate) fn is_default_tenant(&self) -> bool {
+        self.tenant.as_deref().is_none_or(|tenant| tenant == DEFAULT_TENANT)
+    }
+
     pub(crate) fn tenant(&self) -> Result<crate::tenant::TenantId, Failure> {
-        self.tenant
-            .parse()
-            .map_err(|error| Failure::new(exit::USAGE, format!("--tenant {:?}: {error}", self.tenant)))
+        let tenant = self.tenant.as_deref().unwrap_or(DEFAULT_TENANT);
+        tenant.parse().map_err(|error| Failure::new(exit::USAGE, format!("--tenant {tenant:?}: {error}")))
     }
 }

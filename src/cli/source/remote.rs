@@ -14,6 +14,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// The longest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4 << 30;
 
+/// Reasons of a partial run that are told.
+const REASONS_SHOWN: usize = 5;
+
 type Answer = ureq::http::Response<ureq::Body>;
 
 pub(crate) struct Remote {
@@ -53,18 +56,15 @@ impl Remote {
         let problem: Value = serde_json::from_str(body).unwrap_or_default();
         let text = |at: &str| problem.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (message, reason) = (text("/error/message"), text("/error/details/reason"));
-        let remedy = match status {
-            StatusCode::UNAUTHORIZED => "; give a key with --key or SPANREEL_KEY",
-            StatusCode::FORBIDDEN => "; use a key of another role",
-            _ => "",
-        };
-        let said = format!("the server at {} answered {status}: {message} {reason}", self.url);
-        let code = match status {
-            StatusCode::BAD_REQUEST => exit::USAGE,
-            StatusCode::CONFLICT => exit::PARTIAL,
-            _ => exit::UNREACHABLE,
-        };
-        Failure::new(code, super::super::text::clean(said.trim()) + remedy)
+        let mut said = format!("the server at {} answered {status}: {message} {reason}", self.url);
+        let reasons = problem.pointer("/error/details/partial_reasons").and_then(Value::as_array);
+        for detail in
+            reasons.into_iter().flatten().take(REASONS_SHOWN).filter_map(|r| r.get("detail")?.as_str())
+        {
+            said.push_str("; ");
+            said.push_str(detail);
+        }
+        Failure::answered(status.as_u16(), super::super::text::clean(said.trim()))
     }
 
     pub(crate) fn get_json(&self, path: &str) -> Result<Option<Value>, Failure> {

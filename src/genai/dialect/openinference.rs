@@ -113,12 +113,41 @@ fn messages(attrs: &Attrs, operation: &mut Operation, input: Option<&Value>, out
         if let (true, Some(Value::Array(plain))) = (flat.is_empty(), attrs.get(texts)) {
             flat = plain.iter().map(|text| json!({"role": role, "content": text})).collect();
         }
+        if let Some(whole) = input.filter(|_| is_input) {
+            fill_hollow(&mut flat, whole);
+        }
         let told = parse::messages(&Value::Array(flat), role, &mut operation.issues);
         prefer_richer(if is_input { &mut operation.input } else { &mut operation.output }, told);
     }
     fill_messages(operation, input, output);
     if let Some(response) = output {
         usage::fill(&mut operation.usage, usage::of_response(response));
+    }
+}
+
+/// Some instrumentations write the role of a message whose content they cannot flatten, and nothing else. The content is
+/// in the whole input: the next text of that role that no other message has.
+fn fill_hollow(flat: &mut [Value], whole: &Value) {
+    let is_hollow = |message: &Value| {
+        message.as_object().is_some_and(|members| members.keys().all(|key| key == "role" || key == "name"))
+    };
+    if !flat.iter().any(is_hollow) {
+        return;
+    }
+    let texts = |value: &Value| -> Vec<(String, String)> {
+        let read = parse::messages(value, "user", &mut Vec::new()).value;
+        read.iter().map(|m| (m.role.clone(), m.text())).filter(|(_, text)| !text.is_empty()).collect()
+    };
+    let has: Vec<(String, String)> = texts(&Value::Array(flat.to_vec()));
+    let mut spare = texts(whole);
+    spare.retain(|said| !has.contains(said));
+    for message in flat.iter_mut().filter(|message| is_hollow(message)) {
+        let role = message.get("role").and_then(Value::as_str).map(parse::role).unwrap_or_default();
+        let Some(at) = spare.iter().position(|(of, _)| *of == role) else { continue };
+        let (_, text) = spare.remove(at);
+        if let Some(members) = message.as_object_mut() {
+            let _ = members.insert("content".into(), text.into());
+        }
     }
 }
 

@@ -296,7 +296,8 @@ fn message(role: &str, parts: Vec<Part>) -> Message {
     Message { role: role.to_owned(), parts, ..Message::default() }
 }
 
-fn role(role: &str) -> String {
+/// The role in the convention's words.
+pub(super) fn role(role: &str) -> String {
     let role = role.trim().to_ascii_lowercase();
     match role.as_str() {
         "model" | "ai" => "assistant".into(),

@@ -69,16 +69,20 @@ pub(super) fn of_tool(step: &Step, patch: Option<&Patch>) -> Option<Answer> {
     Some(Answer::Tool(ToolAnswer { step: Some(step.index), result, is_error }))
 }
 
-/// A vector for each text, made of the text alone: the record holds none.
+/// A vector for each text: those that were recorded, which few producers do, or some made of the texts alone.
 pub(super) fn of_embedding(step: &Step, call: &EmbeddingCall) -> Answer {
     if step.status == OpStatus::Error {
         return Answer::Failed(failed(step));
     }
-    let length = call.dimensions.unwrap_or(DIMENSIONS_DEFAULT).clamp(1, DIMENSIONS_MAX);
+    let recorded = vectors(step);
+    let length = call.dimensions.or_else(|| recorded.first().map(Vec::len));
+    let length = length.unwrap_or(DIMENSIONS_DEFAULT).clamp(1, DIMENSIONS_MAX);
+    let made = || call.inputs.iter().map(|text| vector(text, length)).collect();
     Answer::Embedding(EmbeddingAnswer {
         step: step.index,
         model: step.response_model.clone().or_else(|| step.model.clone()).unwrap_or_default(),
-        vectors: call.inputs.iter().map(|text| vector(text, length)).collect(),
+        is_recorded: recorded.len() == call.inputs.len(),
+        vectors: if recorded.len() == call.inputs.len() { recorded } else { made() },
         usage: tokens(step),
     })
 }
@@ -125,6 +129,21 @@ fn identify_calls(parts: &mut Vec<Part>, id: &str) {
 fn messages_of(value: &Value) -> Vec<Message> {
     let read = crate::genai::parse::messages(value, "assistant", &mut Vec::new());
     read.value.iter().map(|message| Message::clone(message)).collect()
+}
+
+/// The vectors of a step, as far as they are whole.
+#[expect(clippy::cast_possible_truncation, reason = "vectors are of single precision")]
+fn vectors(step: &Step) -> Vec<Vec<f32>> {
+    let parts = step.output_messages.iter().flat_map(|message| &message.parts);
+    let of = |part: &Part| match part {
+        Part::Other(members) => {
+            let numbers = members.get("vector")?.as_array()?;
+            let numbers: Option<Vec<f32>> = numbers.iter().map(|n| n.as_f64().map(|n| n as f32)).collect();
+            numbers.filter(|numbers| !numbers.is_empty())
+        }
+        _ => None,
+    };
+    parts.filter_map(of).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "four random bytes")]

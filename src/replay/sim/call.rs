@@ -4,7 +4,10 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::genai::message::{Message, Part};
+use crate::{
+    genai::message::{Message, Part},
+    replay::redact,
+};
 
 /// A call that an agent makes.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +18,28 @@ pub enum Call {
     Tool(ToolCall),
     /// Texts are embedded.
     Embedding(EmbeddingCall),
+}
+
+impl Call {
+    /// The call as a redacted record would have it.
+    pub(super) fn redacted(&self) -> Self {
+        let mut call = self.clone();
+        match &mut call {
+            Self::Model(call) => {
+                call.system.iter_mut().for_each(redact::part);
+                call.messages.iter_mut().flat_map(|m| &mut m.parts).for_each(redact::part);
+                for tool in &mut call.tools {
+                    tool.description = redact::text(&tool.description).into_owned();
+                    redact::value(&mut tool.parameters);
+                }
+            }
+            Self::Tool(call) => redact::value(&mut call.arguments),
+            Self::Embedding(call) => {
+                call.inputs.iter_mut().for_each(|text| *text = redact::text(text).into_owned());
+            }
+        }
+        call
+    }
 }
 
 /// What a model is asked.
@@ -153,6 +178,8 @@ pub struct EmbeddingAnswer {
     pub model: String,
     /// In the order of the inputs.
     pub vectors: Vec<Vec<f32>>,
+    /// False when the vectors were made up.
+    pub is_recorded: bool,
     /// Tokens of the recorded call.
     pub usage: Tokens,
 }

@@ -13,6 +13,9 @@ use crate::genai::{
     state,
 };
 
+/// Members of a part that are not what it says.
+const UNSAID: &[&str] = &["id", "status", "cache_control", "annotations", "logprobs", "index"];
+
 /// One thing that was said.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Item {
@@ -106,12 +109,28 @@ fn item(role: &str, part: &Part) -> Option<Item> {
         Part::Reasoning { .. } => return None,
         Part::Other(members) => {
             let kind = members.get("type").and_then(Value::as_str).unwrap_or_default();
-            if matches!(kind, "reasoning" | "thinking" | "redacted_thinking" | "compaction") {
+            // Marks for a cache say nothing, and some write them as a block.
+            let is_mark = members.contains_key("cachePoint") || kind == "cachePoint";
+            if is_mark || matches!(kind, "reasoning" | "thinking" | "redacted_thinking" | "compaction") {
                 return None;
             }
-            Item::Other { role: role.to_owned(), value: canonical(&Value::Object(members.clone())) }
+            let said = members.iter().filter(|(name, _)| !UNSAID.contains(&name.as_str()));
+            let said: Map<String, Value> = said.map(|(name, value)| (name.clone(), value.clone())).collect();
+            Item::Other { role: role.to_owned(), value: canonical(&Value::Object(said)) }
         }
     })
+}
+
+/// A result without the envelope that clients put around it: a text where only objects are taken, a failure.
+fn unwrapped(value: &Value) -> Value {
+    let inner =
+        value.as_object().filter(|members| members.len() == 1).and_then(|members| members.iter().next());
+    match inner {
+        Some((name, inner)) if matches!(name.as_str(), "error" | "result" | "output" | "content") => {
+            opened(inner)
+        }
+        _ => value.clone(),
+    }
 }
 
 /// JSON text opened, and the value in canonical form.
@@ -166,7 +185,10 @@ impl Item {
                 let shape = print(&["call", name, &keys.unwrap_or_default().join(",")]);
                 Prints { shape, ..prints }
             }
-            Self::Result(value) => prints("result", "", value, false),
+            Self::Result(value) => {
+                let prints_of = |value: &Value| prints("result", "", value, false);
+                Prints { loose: prints_of(&unwrapped(value)).loose, ..prints_of(value) }
+            }
             Self::Other { role, value } => prints("other", role, value, false),
         }
     }
@@ -310,6 +332,10 @@ mod tests {
         assert_eq!(call(json!({"c": "P"})).shape, call(json!({"c": "L"})).shape);
         assert_ne!(call(json!({"c": "P"})).shape, call(json!({"d": "P"})).shape);
         assert_ne!(call(json!("1")).exact, call(json!(1)).exact);
+        let result = |value: Value| Item::Result(opened(&value)).prints();
+        let (bare, wrapped) = (result(json!("Error: no")), result(json!({"error": "Error: no"})));
+        assert!(bare.exact != wrapped.exact && bare.loose == wrapped.loose);
+        assert_ne!(result(json!({"error": "a"})).loose, result(json!({"error": "b"})).loose);
     }
 
     proptest! {

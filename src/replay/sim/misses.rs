@@ -20,40 +20,46 @@ const WHOLE_MAX: usize = 100;
 impl Session {
     /// Why no recorded call answers `asked`, by those that are open now.
     fn explain_by(&self, open: &[usize], asked: &Asked) -> Miss {
+        let candidates = nearest::candidates(&self.plan, asked.target, open.iter().copied(), &asked.live);
+        let best = candidates.iter().find(|c| c.likeness >= LIKENESS_MIN).copied();
+        let diffs = best.map(|best| nearest::changes(&self.plan, best.at, &asked.live)).unwrap_or_default();
+        let near = |c: &nearest::Candidate| {
+            let call = self.plan.call(c.at)?;
+            Some(Near { step: self.step_ref(call)?, likeness: (c.likeness * 1000.0).round() / 1000.0 })
+        };
+        let nearest: Vec<Near> = candidates.iter().filter_map(near).collect();
+        let place = |at: usize| self.plan.call(at).map_or(0, |call| call.step);
         let unknown = open.iter().copied().find(|at| {
             self.plan.call(*at).is_some_and(|call| call.target == asked.target && call.keys.is_empty())
         });
         if let Some(at) = unknown {
-            let step = self.plan.call(at).map_or(0, |call| call.step);
             let message = format!(
-                "spanreel: hole: what recorded step {step} was asked is not in the record, so this call may be it; \
-                 mode lenient takes it in order"
+                "spanreel: hole: what recorded step {} was asked is not in the record, so this call may be it; \
+                 mode lenient takes it in order",
+                place(at)
             );
-            return self.miss(asked, RefusedCode::Hole, Class::Hole, message, Some(at));
+            return Miss {
+                diffs,
+                nearest,
+                ..self.miss(asked, RefusedCode::Hole, Class::Hole, message, Some(at))
+            };
         }
-        let candidates = nearest::candidates(&self.plan, asked.target, open.iter().copied(), &asked.live);
-        let Some(best) = candidates.iter().find(|c| c.likeness >= LIKENESS_MIN).copied() else {
+        let Some(best) = best else {
             let before = asked.keys.iter().flat_map(|keys| self.plan.find(Key::Loose, keys)).next().copied();
-            let why = match before.and_then(|at| self.plan.call(at)) {
-                Some(call) => format!("it was recorded once, as step {}, and has been answered", call.step),
+            let why = match before {
+                Some(at) => format!("it was recorded once, as step {}, and has been answered", place(at)),
                 None => "nothing like it was recorded".to_owned(),
             };
             let message = format!("spanreel: divergence: an extra call of {}: {why}", asked.name);
             return self.miss(asked, RefusedCode::Divergence, Class::Extra, message, before);
         };
-        let diffs = nearest::changes(&self.plan, best.at, &asked.live);
-        let step = self.plan.call(best.at).map_or(0, |call| call.step);
         let message = format!(
-            "spanreel: divergence: this call of {} differs from recorded step {step}: {}",
+            "spanreel: divergence: this call of {} differs from recorded step {}: {}",
             asked.name,
+            place(best.at),
             nearest::told(&diffs)
         );
-        let near = |c: &nearest::Candidate| {
-            let call = self.plan.call(c.at)?;
-            Some(Near { step: self.step_ref(call)?, likeness: (c.likeness * 1000.0).round() / 1000.0 })
-        };
         let class = nearest::class_of(&diffs);
-        let nearest = candidates.iter().filter_map(near).collect();
         Miss { diffs, nearest, ..self.miss(asked, RefusedCode::Divergence, class, message, Some(best.at)) }
     }
 

@@ -253,7 +253,9 @@ impl Session {
             let Some(step) = self.step_ref(call) else { continue };
             if call.target != Target::Tool {
                 unused.push(step);
-            } else if !self.plan.said_of(call).items.iter().any(|item| told.contains(&item.prints().loose)) {
+            } else if step.kind == StepKind::ToolCall
+                && !self.plan.said_of(call).items.iter().any(|item| told.contains(&item.prints().loose))
+            {
                 unseen.push(step);
             }
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     answers,
-    call::{Answer, Call, EmbeddingCall, ModelCall, RefusedCode, ToolAnswer, ToolCall},
+    call::{Answer, Call, EmbeddingCall, ModelAnswer, ModelCall, RefusedCode, ToolAnswer, ToolCall},
     canon::{self, Item, Print, Said},
     facets::Facets,
     ladder::{Asked, Outcome},
@@ -86,6 +86,8 @@ pub struct Settings {
     pub policy: Policy,
     /// What replaces recorded answers, of the first run.
     pub patches: Patches,
+    /// The record is redacted, by our rules: so are calls before they are compared.
+    pub is_redacted: bool,
 }
 
 /// Why a record cannot be simulated as asked.
@@ -203,7 +205,8 @@ impl Session {
 
     /// Answers a call. `is_resent` says that the client marks it as sent again. The same calls get the same answers.
     pub fn answer(&self, call: &Call, is_resent: bool) -> Reply {
-        match call {
+        let masked = self.settings.is_redacted.then(|| call.redacted());
+        match masked.as_ref().unwrap_or(call) {
             Call::Model(call) => self.model(call, is_resent),
             Call::Tool(call) => self.tool(call, is_resent),
             Call::Embedding(call) => self.embedding(call, is_resent),
@@ -267,6 +270,14 @@ impl Session {
             let _ = state.turns.insert(answer.id.clone(), Turn { before, at, answer: said.items });
         }
         reply
+    }
+
+    /// The answer that was given under `id`.
+    pub fn given(&self, id: &str) -> Option<ModelAnswer> {
+        let at = self.state.lock().turns.get(id)?.at;
+        let call = self.plan.call(at)?;
+        let answer = answers::of_model(self.plan.step(call)?.1, id, self.patch_of(call));
+        if let Some(Answer::Model(answer)) = answer { Some(answer) } else { None }
     }
 
     /// What was said up to the answer `id`, itself included; nothing when this session did not give it.
@@ -346,7 +357,7 @@ impl Session {
         let reply = self.look_up(&mut state, &asked, &|recorded| {
             Some(answers::of_embedding(self.plan.step(recorded)?.1, call))
         });
-        state.has_vectors |= matches!(reply.answer, Answer::Embedding(_));
+        state.has_vectors |= matches!(&reply.answer, Answer::Embedding(answer) if !answer.is_recorded);
         reply
     }
 

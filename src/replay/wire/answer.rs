@@ -84,3 +84,20 @@ pub(super) fn is_custom(call: &ModelCall, name: &str, arguments: &Value) -> bool
     let offered = call.tools.iter().find(|tool| tool.name == name);
     arguments.is_string() && offered.is_some_and(|tool| tool.parameters.is_null())
 }
+
+/// Sets a member of `object`.
+pub(super) fn set(object: &mut Value, key: &str, value: impl Into<Value>) {
+    if let Value::Object(members) = object {
+        let _ = members.insert(key.to_owned(), value.into());
+    }
+}
+
+/// The text under `key`; empty where there is none.
+pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The list under `key`, numbered.
+pub(super) fn numbered<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = (usize, &'a Value)> {
+    object.get(key).and_then(Value::as_array).into_iter().flatten().enumerate()
+}

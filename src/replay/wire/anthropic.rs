@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     ErrorResponse, Surface,
-    answer::{self, Said, said},
+    answer::{self, Said, said, set},
     error, request,
 };
 use crate::replay::sim::call::{Failed, ModelAnswer, ModelCall, Refused, Tokens};
@@ -112,7 +112,7 @@ pub fn model(name: &str) -> Value {
 fn error(status: StatusCode, kind: &str, message: &str, code: Option<&str>) -> ErrorResponse {
     let mut error = json!({"type": kind, "message": message});
     if let Some(code) = code {
-        error["details"] = json!({ "error_code": code });
+        set(&mut error, "details", json!({ "error_code": code }));
     }
     // The same error has the same id.
     let hash = blake3::hash(message.as_bytes()).to_hex();
@@ -172,7 +172,7 @@ fn usage(tokens: &Tokens) -> Value {
         "service_tier": "standard",
     });
     if tokens.reasoning > 0 {
-        usage["output_tokens_details"] = json!({ "thinking_tokens": tokens.reasoning });
+        set(&mut usage, "output_tokens_details", json!({ "thinking_tokens": tokens.reasoning }));
     }
     usage
 }

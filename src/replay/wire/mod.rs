@@ -15,7 +15,7 @@ mod event_stream;
 mod fixture;
 mod members;
 mod openai_chat;
-mod openai_responses;
+pub mod openai_responses;
 mod request;
 #[cfg(test)]
 mod robustness;
@@ -45,6 +45,9 @@ pub trait Surface: Sync {
     fn refuses(&self, _body: &Value) -> Option<ErrorResponse> {
         None
     }
+
+    /// Puts what a call refers to in its place. `given` knows the answers of the session by their id.
+    fn resolve(&self, _call: &mut ModelCall, _given: &dyn Fn(&str) -> Option<ModelAnswer>) {}
 
     /// The response that holds `answer` whole.
     fn whole(&self, call: &ModelCall, answer: &ModelAnswer) -> Value;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ErrorResponse, Surface,
-    answer::{self, Said, arguments_text, said},
+    answer::{self, Said, arguments_text, said, set},
     event, openai, pieces, request,
 };
 use crate::replay::sim::call::{Failed, ModelAnswer, ModelCall, Refused, Tokens};
@@ -118,10 +118,10 @@ fn message(call: &ModelCall, said: &[Said]) -> Value {
     let mut message = json!({"role": "assistant", "content": content, "refusal": refusal, "annotations": []});
     // Not OpenAI's, but that of the many who serve its API; a client that does not know it passes over it.
     if !reasoning.is_empty() {
-        message["reasoning_content"] = reasoning.into();
+        set(&mut message, "reasoning_content", reasoning);
     }
     if !calls.is_empty() {
-        message["tool_calls"] = calls.into();
+        set(&mut message, "tool_calls", calls);
     }
     message
 }

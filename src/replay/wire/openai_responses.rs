@@ -1,5 +1,6 @@
 //! OpenAI's responses (`POST /responses`).
 
+mod reference;
 mod stream;
 
 use bytes::Bytes;
@@ -7,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ErrorResponse, Surface,
-    answer::{self, Said, arguments_text, said},
+    answer::{self, Said, arguments_text, said, set, text},
     openai, request,
 };
 use crate::{
@@ -35,6 +36,10 @@ const OWN_ITEMS: &[&str] = &[
 pub struct OpenAiResponses;
 
 impl Surface for OpenAiResponses {
+    fn resolve(&self, call: &mut ModelCall, given: &dyn Fn(&str) -> Option<ModelAnswer>) {
+        reference::resolve(call, given);
+    }
+
     fn read(&self, body: &Value, path_model: Option<&str>, _path_streams: bool) -> Result<ModelCall, String> {
         let members = request::members(body)?;
         if members.get("conversation").is_some_and(|conversation| !conversation.is_null()) {
@@ -173,8 +178,8 @@ fn output(call: &ModelCall, answer: &ModelAnswer, said: &[Said]) -> Vec<Value> {
                 continue;
             }
         };
-        let open = items.last_mut().filter(|item| item["type"] == "message");
-        match open.and_then(|item| item["content"].as_array_mut()) {
+        let open = items.last_mut().filter(|item| text(item, "type") == "message");
+        match open.and_then(|item| item.get_mut("content")?.as_array_mut()) {
             Some(contents) => contents.push(content),
             None => {
                 items.push(json!({
@@ -195,7 +200,7 @@ fn item(call: &ModelCall, said: &Said, id: &dyn Fn(&str) -> String) -> Option<Va
             let mut item = json!({"id": id("rs"), "type": "reasoning", "summary": summary});
             // The program gives it back with the history, and the record has it there.
             if let Some(encrypted) = extra.get("encrypted_content").filter(|e| e.is_string()) {
-                item["encrypted_content"] = encrypted.clone();
+                set(&mut item, "encrypted_content", encrypted.clone());
             }
             item
         }
@@ -216,7 +221,7 @@ fn item(call: &ModelCall, said: &Said, id: &dyn Fn(&str) -> String) -> Option<Va
         // What the provider did itself is an item as it was recorded.
         Said::Other { kind, block } if OWN_ITEMS.contains(kind) => {
             let mut item = Value::Object((*block).clone());
-            item["id"] = id(kind).into();
+            set(&mut item, "id", id(kind));
             item
         }
         Said::Other { .. } => return None,

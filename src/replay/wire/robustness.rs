@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-use super::{Anthropic, OpenAiChat, OpenAiResponses, Surface, anthropic, fixture, openai};
+use super::{Anthropic, OpenAiChat, OpenAiResponses, Surface, fixture, openai};
 use crate::genai::message::Part;
 
 const SURFACES: &[&dyn Surface] = &[&OpenAiChat, &OpenAiResponses, &Anthropic];

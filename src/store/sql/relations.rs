@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Relation;
 use crate::{
     store::{
-        Error, Store, parquet,
+        Error, Store, batch,
         rows::{self, spans::SpanRow},
         schema::Table,
         table,
@@ -58,7 +58,7 @@ fn batches<T: Serialize>(
     rows: impl Iterator<Item = Result<T, table::Error>>,
 ) -> Result<Vec<RecordBatch>, Error> {
     let failed = |source| Error::Table(table::Error::File { path: tenant.to_string(), source });
-    let mut waiting = parquet::Batches::new(table).map_err(failed)?;
+    let mut waiting = batch::Batches::new(table).map_err(failed)?;
     let mut batches = Vec::new();
     for row in rows {
         batches.extend(waiting.push(&row?).map_err(failed)?);

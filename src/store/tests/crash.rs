@@ -218,6 +218,46 @@ fn an_answer_that_is_lost_doubles_a_commit() {
     println!("scorecard: 14 lost answers: each of {changes} changes, 0 lost, 0 double");
 }
 
+/// Scenario: the Nth change to the disk is refused once, for every N, to a process that derives runs of which one has
+/// settled; it tries again when the others have settled as well.
+/// Guarantee: the tables are one revision, of one moment, and hold each row once.
+#[test]
+fn a_derivation_that_is_tried_again_is_of_two_moments() {
+    for refused in 1.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (objects, clock) = (objects(dir.path()), clock());
+        let (settings, wal, metrics) = (Default::default(), Default::default(), Arc::default());
+        let mode = Mode::ReadWrite;
+        let store =
+            Store::open_on(objects.clone(), dir.path(), settings, wal, clock.clone(), metrics, mode).unwrap();
+        send(&store, &[span(1, 1), span(1, 2)]);
+        store.inner.catch_up();
+        clock.advance(Duration::from_secs(6));
+        send(&store, &[span(2, 1), span(2, 2)]);
+        store.inner.catch_up();
+        let before = objects.changes();
+        objects.inject(move |n| if n == before + refused { Fault::Refused } else { Fault::None });
+        // The upkeep thread may have met the fault.
+        let _ = store.inner.write_tables(true, false);
+        let met = objects.changes() >= before + refused;
+        clock.advance(Duration::from_secs(6));
+        store.inner.write_tables(true, false).unwrap();
+        let tenant = store.inner.all_tenants().remove(0);
+        let moments: BTreeSet<_> = {
+            let view = tenant.view.lock();
+            view.tables.all().iter().skip(1).map(|t| (t.txn("derive"), t.txn("derive_now"))).collect()
+        };
+        assert_eq!(moments.len(), 1, "change {refused} refused: {moments:?}");
+        crash(&store);
+        assert_eq!(plain(dir.path(), schema::Table::Runs).len(), 2, "change {refused} refused");
+        assert_eq!(plain(dir.path(), schema::Table::RunSteps).len(), 2, "change {refused} refused");
+        if !met {
+            assert!(refused > 15, "{refused} changes are too few");
+            break;
+        }
+    }
+}
+
 /// Scenario: one in twenty changes to the disk fails, half of them after they were made, while requests come.
 /// Guarantee: each is acknowledged; once the faults end the tables are what they are on a disk without faults.
 #[test]

@@ -154,24 +154,25 @@ fn a_tenant_that_trickles_gets_ever_more_files() {
 }
 
 /// Scenario: files of texts that repeat: small on disk, and large where they are read.
-/// Guarantee: files are joined up to the size that is set, and no further.
+/// Guarantee: files are joined up to the size that is set, and no further; what is joined keeps no other file from it.
 #[test]
 fn files_that_are_large_in_memory_are_joined() {
     let dir = tempfile::tempdir().unwrap();
     let settings =
-        config::store::Settings { small_files_max: 2, join_bytes_max: 1_000_000, ..Default::default() };
+        config::store::Settings { small_files_max: 2, join_bytes_max: 100_000, ..Default::default() };
     let (wal, metrics) = (Default::default(), Arc::default());
     let store = Store::open(dir.path(), settings, wal, clock(), metrics, Mode::ReadWrite).unwrap();
-    let text = "again and again ".repeat(25_000);
-    for t in 1..=6 {
+    let text = "again and again ".repeat(2_500);
+    for t in 1..=40 {
         send(&store, &[with(span(t, 2), "text", &text)]);
         store.settle_and_flush().unwrap();
     }
     let tenant = store.inner.all_tenants().remove(0);
     let spans = tenant.view.lock().tables.spans.clone();
     let sizes: Vec<u64> = spans.state.files.keys().map(|path| spans.bytes_in_memory(path).unwrap()).collect();
-    assert!(sizes.len() < 6 && sizes.iter().all(|size| *size < 1_100_000), "{sizes:?}");
-    assert_eq!(hashes(&store).len(), 6);
+    assert!(sizes.iter().all(|size| *size < 110_000), "{sizes:?}");
+    assert!(sizes.iter().filter(|size| **size < 50_000).count() <= 1, "{sizes:?}");
+    assert_eq!(hashes(&store).len(), 40);
     crash(&store);
 }
 

@@ -62,3 +62,32 @@ fn a_report_is_read_as_another() {
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
 }
+
+/// Scenario: an agent that names its run itself is executed again, and its telemetry comes with the attributes of the
+/// simulation.
+/// Guarantee: the run is stored as a child of the recorded one, and the recorded one stays as it was.
+#[test]
+fn an_execution_from_the_record_is_mixed_with_the_record() {
+    use crate::otlp::{
+        fixtures::attributes_of,
+        record::{Body, Origin, Record},
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/py-strands");
+    let named = |record: &Record, apart: u8, resource: Value| {
+        let Body::Span(mut span) = record.body.clone() else { panic!("a log") };
+        span.trace_id[0] ^= apart;
+        span.attributes.extend(attributes_of(&json!({"eai.run_id": "run_7Q"})));
+        let mut origin = Origin::clone(&record.origin);
+        Arc::make_mut(&mut origin.resource).attributes.extend(attributes_of(&resource));
+        Arc::new(Record::new(Body::Span(span), Arc::new(origin), 1, 0))
+    };
+    let records = capture(&folder);
+    let recorded: Vec<_> = records.iter().map(|r| named(r, 0, json!({}))).collect();
+    let simulated = json!({"spanreel.simulation_id": "0123456789abcdef0123456789abcdef", "spanreel.parent_run_id": "run_7Q"});
+    let mut all = recorded.clone();
+    all.extend(records.iter().map(|r| named(r, 1, simulated.clone())));
+    let runs = assemble(&all, Settled::All);
+    let ids: Vec<_> = runs.iter().map(|run| (run.run_id.as_str(), run.parent_run_id.as_deref())).collect();
+    assert_eq!(ids, [("run_7Q", None), ("run_7Q~0123456789ab", Some("run_7Q"))]);
+    assert_eq!(runs[..1], assemble(&recorded, Settled::All));
+}

@@ -3,17 +3,20 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::replay::wire::{event, pieces};
+use crate::replay::wire::{
+    answer::{numbered, set, text},
+    event, pieces,
+};
 
 /// The events of `whole`, which began as `begun`.
 pub(super) fn frames(begun: &Value, whole: &Value) -> Vec<Bytes> {
     let mut events = Events::default();
     events.push("response.created", json!({ "response": begun }));
     events.push("response.in_progress", json!({ "response": begun }));
-    for (index, item) in whole["output"].as_array().into_iter().flatten().enumerate() {
+    for (index, item) in numbered(whole, "output") {
         events.item(index, item);
     }
-    let end = if whole["status"] == "completed" { "response.completed" } else { "response.incomplete" };
+    let end = if text(whole, "status") == "completed" { "response.completed" } else { "response.incomplete" };
     events.push(end, json!({ "response": whole }));
     events.frames
 }
@@ -36,50 +39,45 @@ impl Events {
     }
 
     fn item(&mut self, index: usize, item: &Value) {
-        let at = json!({"item_id": item["id"], "output_index": index});
+        let at = json!({"item_id": item.get("id"), "output_index": index});
         let mut begun = item.clone();
         // Reasoning has no status.
         if begun.get("status").is_some() {
-            begun["status"] = "in_progress".into();
+            set(&mut begun, "status", "in_progress");
         }
-        let filled = match item["type"].as_str() {
-            Some("message") => Some(("content", json!([]))),
-            Some("reasoning") => Some(("summary", json!([]))),
-            Some("function_call") => Some(("arguments", json!(""))),
-            Some("custom_tool_call") => Some(("input", json!(""))),
-            _ => None,
-        };
-        if let Some((member, empty)) = filled {
-            begun[member] = empty;
+        match text(item, "type") {
+            "message" => set(&mut begun, "content", json!([])),
+            "reasoning" => set(&mut begun, "summary", json!([])),
+            "function_call" => set(&mut begun, "arguments", ""),
+            "custom_tool_call" => set(&mut begun, "input", ""),
+            _ => {}
         }
         self.push("response.output_item.added", json!({"output_index": index, "item": begun}));
-        match item["type"].as_str() {
-            Some("message") => {
-                for (content, part) in list(item, "content") {
+        match text(item, "type") {
+            "message" => {
+                for (content, part) in numbered(item, "content") {
                     self.content(&with(&at, &[("content_index", content.into())]), part);
                 }
             }
-            Some("reasoning") => {
-                for (summary, part) in list(item, "summary") {
+            "reasoning" => {
+                for (summary, part) in numbered(item, "summary") {
                     self.summary(&with(&at, &[("summary_index", summary.into())]), part);
                 }
             }
-            Some("function_call") => {
-                self.text("response.function_call_arguments", &at, "arguments", item, &[])
-            }
-            Some("custom_tool_call") => self.text("response.custom_tool_call_input", &at, "input", item, &[]),
+            "function_call" => self.text("response.function_call_arguments", &at, "arguments", item, &[]),
+            "custom_tool_call" => self.text("response.custom_tool_call_input", &at, "input", item, &[]),
             _ => {}
         }
         self.push("response.output_item.done", json!({"output_index": index, "item": item}));
     }
 
     fn content(&mut self, at: &Value, part: &Value) {
-        let (kind, member, beside) = match part["type"].as_str() {
-            Some("refusal") => ("response.refusal", "refusal", &[][..]),
+        let (kind, member, beside) = match text(part, "type") {
+            "refusal" => ("response.refusal", "refusal", &[][..]),
             _ => ("response.output_text", "text", &[("logprobs", json!([]))][..]),
         };
         let mut begun = part.clone();
-        begun[member] = "".into();
+        set(&mut begun, member, "");
         self.push("response.content_part.added", with(at, &[("part", begun)]));
         self.text(kind, at, member, part, beside);
         self.push("response.content_part.done", with(at, &[("part", part.clone())]));
@@ -94,7 +92,7 @@ impl Events {
 
     /// The text under `member`: each piece of it, and the whole of it once more.
     fn text(&mut self, kind: &str, at: &Value, member: &str, holder: &Value, beside: &[(&str, Value)]) {
-        let text = holder[member].as_str().unwrap_or_default();
+        let text = text(holder, member);
         for piece in pieces(text) {
             let members = with(&with(at, &[("delta", piece.into())]), beside);
             self.push(&format!("{kind}.delta"), members);
@@ -103,14 +101,10 @@ impl Events {
     }
 }
 
-fn list<'a>(item: &'a Value, member: &str) -> impl Iterator<Item = (usize, &'a Value)> {
-    item[member].as_array().into_iter().flatten().enumerate()
-}
-
 fn with(members: &Value, more: &[(&str, Value)]) -> Value {
     let mut members = members.clone();
     for (key, value) in more {
-        members[*key] = value.clone();
+        set(&mut members, key, value.clone());
     }
     members
 }

@@ -57,6 +57,30 @@ fn a_call_below_its_own_name_is_no_call() {
     assert!(matches!(&parts[2], Part::Text { content: Some(text), .. } if text == "a doc"));
 }
 
+/// OpenInference in JavaScript writes the role of a message whose content is a list of blocks, and nothing else of it.
+#[test]
+fn a_message_without_content_is_lost_though_the_input_has_it() {
+    let input = json!({"messages": [[
+        {"lc": 1, "type": "constructor", "id": ["langchain_core", "messages", "SystemMessage"],
+            "kwargs": {"content": [{"type": "text", "text": "Be kind."}]}},
+        {"lc": 1, "type": "constructor", "id": ["langchain_core", "messages", "HumanMessage"], "kwargs": {"content": "hi"}},
+    ]]});
+    let read = run([span(
+        1,
+        0,
+        "ChatOpenAI",
+        json!({
+            "openinference.span.kind": "LLM",
+            "llm.input_messages.0.message.role": "system",
+            "llm.input_messages.1.message.role": "user",
+            "llm.input_messages.1.message.content": "hi",
+            "input.value": input.to_string(),
+        }),
+    )]);
+    let said: Vec<_> = read.messages.iter().map(|m| (m.message.role.as_str(), m.message.text())).collect();
+    assert_eq!(said, [("system", "Be kind.".to_owned()), ("user", "hi".to_owned())]);
+}
+
 /// openllmetry-js#464 (60): the end of the arguments is all that was kept, and no repair can read it.
 #[test]
 fn a_rest_of_arguments_is_taken_for_whole_ones() {

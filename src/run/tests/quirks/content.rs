@@ -381,6 +381,33 @@ fn turns_of_one_time_lose_their_answers() {
     assert_eq!(runs_of(&records), vec![read]);
 }
 
+/// Two tools that one message asked for, all logged at one time: the results stand in the order of the calls.
+#[test]
+fn parallel_results_of_one_time_change_places() {
+    let body = |event: &str, body: Value| {
+        let Body::Log(mut record) = log(1, 0, event, json!({"gen_ai.system": "openai"})).body.clone() else {
+            panic!()
+        };
+        record.body = Some(any_value(&body));
+        Arc::new(Record::new(Body::Log(record), Arc::default(), 1, 0))
+    };
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "t", "arguments": "{}"}});
+    // Ids whose records hash in either order.
+    for ids in [["c1", "c2", "c3"], ["z", "a", "m"], ["q7", "q1", "q4"]] {
+        let mut records = vec![span(1, 0, "chat", json!({"gen_ai.operation.name": "chat"})).done()];
+        records.push(body("gen_ai.user.message", json!({"content": "ask"})));
+        records.push(body("gen_ai.assistant.message", json!({"tool_calls": ids.map(call)})));
+        records.extend(ids.map(|id| body("gen_ai.tool.message", json!({"id": id, "content": id}))));
+        let read = only(runs_of(&records));
+        let history = read.steps[0].input_messages.iter().map(|n| &read.messages[*n as usize].message);
+        let answered: Vec<_> = history
+            .flat_map(|m| &m.parts)
+            .filter_map(|p| if let Part::ToolCallResponse { id, .. } = p { id.clone() } else { None })
+            .collect();
+        assert_eq!(answered, ids);
+    }
+}
+
 /// The JavaScript instrumentation of OpenAI logs a history at one time: the calls of the run tell the order of its turns.
 #[test]
 fn the_turns_of_a_history_are_shuffled() {
