@@ -133,8 +133,8 @@ class Server(Process):
 class Execution:
     """A run of a program: where it writes, and what it wrote."""
 
-    def __init__(self, scenario, folder, name):
-        self.scenario, self.folder = scenario, folder / name
+    def __init__(self, scenario, folder, name, simulated=None):
+        self.scenario, self.folder, self.simulated = scenario, folder / name, simulated or {}
         self.folder.mkdir()
 
     def env(self):
@@ -148,7 +148,8 @@ class Execution:
     def command(self):
         """The program with its outputs in files, its own keys, and not what it inherits as keys."""
         own = [f"{name}={value}" for name, value in self.env().items()]
-        shell = f'exec "$@" >"{self.folder}/stdout" 2>"{self.folder}/stderr"'
+        led = "".join(f'export {name}="{value}"; ' for name, value in self.simulated.items())
+        shell = f'{led}exec "$@" >"{self.folder}/stdout" 2>"{self.folder}/stderr"'
         return ["env", *own, "sh", "-c", shell, "sh", *command(self.scenario)]
 
     def stdout(self):

@@ -5,6 +5,7 @@
     run.py --missing                 names homes that are not installed; exit code 1 when there are any
     run.py --spanreel BIN [--only NAME] [--json] [--keep FOLDER]
     run.py --spanreel BIN --captures the same from tests/captures, without any server
+    run.py --spanreel BIN --checks   what checks.py holds: repeats, edits, no way out
 
 Of each scenario: the model server is stopped, and `spanreel simulate` must say `same`, answer every call of a model
 exactly (or but for what varies), and the program must do and print what it did before.
@@ -41,9 +42,15 @@ def simulate(spanreel, run_ids, where, execution, env, options=()):
     return code, report, said, time.monotonic() - begun
 
 
+def again(spanreel, scenario, folder):
+    led = {name: value.format(spanreel=spanreel) for name, value in scenario.get("simulated", {}).items()}
+    return Execution(scenario, folder, "simulated", led)
+
+
 def judge(code, report, rows, before, after):
     """What is not as it must be, as text."""
     faults = []
+    kinds = ("tool_call",) if "mcp" in after.scenario["covers"] else CALLS
     if code != 0 or report["verdict"] != "same":
         faults.append(f"exit code {code}, verdict {report['verdict']}")
     for miss in report["extra"]:
@@ -57,10 +64,10 @@ def judge(code, report, rows, before, after):
         rungs = ("exact", "volatile") + (("position",) if match["kind"] == "embedding" else ())
         if match["rung"] not in rungs:
             faults.append(f"step {match['step_index']} {match['name']} was answered by {match['rung']}: {json.dumps(match.get('drift'))[:1500]}")
-    recorded = sum(row["steps"].get(kind, 0) for row in rows for kind in CALLS)
-    answered = sum(match["kind"] in CALLS for match in report["matches"])
-    if recorded != answered:
-        faults.append(f"{recorded} calls of models were recorded, {answered} answered")
+    wanted = sum(row["steps"].get(kind, 0) for row in rows for kind in kinds)
+    answered = sum(match["kind"] in kinds for match in report["matches"])
+    if wanted != answered or not wanted:
+        faults.append(f"{wanted} calls were recorded, {answered} answered")
     if before:
         if before.finals() != after.finals():
             faults.append(f"final answers {before.finals()} became {after.finals()}")
@@ -71,16 +78,23 @@ def judge(code, report, rows, before, after):
     return faults
 
 
-def children(server, rows):
+def recorded(scenario, rows):
+    """The runs to execute from; some have a shadow that holds nothing."""
+    return [row for row in rows if row["replayability"] == "complete" or not scenario.get("whole")]
+
+
+def children(server, known, sources):
     """How many runs the program sent when it was executed again, and which of them do not name the run they came from."""
-    known = {row["run_id"] for row in rows}
     new = [row for row in server.runs() if row["run_id"] not in known]
-    return len(new), [row["run_id"] for row in new if row["parent_run_id"] not in known]
+    return len(new), [row["run_id"] for row in new if row["parent_run_id"] not in sources]
 
 
 def planted(server, folder):
     """Where a key of the program is found that must be nowhere: files, logs, and what the server gives back."""
     marks = PLANTED.encode()
+    # The model servers of Python name a file after the key that they were given.
+    if list((folder / "models-truth").glob("*")) and not list((folder / "models-truth").glob(f"{PLANTED[3:]}*")):
+        raise Fault("the model server got no planted key: nothing would be found")
     found = [str(path) for path in [*server.data.rglob("*"), folder / "spanreel.log"]
              if path.is_file() and marks in path.read_bytes()]
     if PLANTED in get_text(f"{server.api}/v1/otlp"):
@@ -97,16 +111,17 @@ def live(spanreel, scenario, folder):
             code, _, said = run(before.command(), bare(**models.env(), **telemetry), "the program")
             if code != 0:
                 raise Fault(f"the program failed with {code}: {said[-500:]} {before.stderr()[-2000:]}")
-        rows = server.runs()
-        after = Execution(scenario, folder, "simulated")
+        known = server.runs()
+        rows = recorded(scenario, known)
+        after = again(spanreel, scenario, folder)
         ids = [row["run_id"] for row in rows]
         code, report, said, seconds = simulate(spanreel, ids, ["--url", server.api], after, telemetry)
         faults = judge(code, report, rows, before, after)
-        count, orphans = children(server, rows)
+        count, orphans = children(server, {row["run_id"] for row in known}, ids)
         if not count:
             faults.append("the second execution is in no run")
-        for orphan in orphans:
-            faults.append(f"run {orphan} does not say which run it executes again")
+        if orphans and not scenario.get("unlinked"):
+            faults.append(f"do not say which run they execute again: {orphans}")
         found = planted(server, folder)
         if found:
             faults.append(f"an API key is in {found}")
@@ -115,24 +130,35 @@ def live(spanreel, scenario, folder):
         return faults, report, seconds
 
 
-def from_capture(spanreel, scenario, folder):
-    """The same from what is under tests/captures, without any server."""
+def imported(spanreel, scenario, folder):
+    """A fresh data folder with the capture of a scenario; the runs to execute from."""
     data = folder / "data"
     code, _, said = run([spanreel, "import", str(CAPTURES / scenario["capture"]), "--data", str(data)], bare(), "import")
     if code != 0:
         raise Fault(f"import failed: {said}")
     code, out, said = run([spanreel, "runs", "--json", "--data", str(data)], bare(), "runs")
-    listed = json.loads(out)
-    rows = sorted(listed["items"] if isinstance(listed, dict) else listed, key=lambda row: row["started_at"] or "")
-    after = Execution(scenario, folder, "simulated")
-    # Telemetry has nowhere to go.
-    env = {"OTEL_SDK_DISABLED": "true"} if scenario["home"].startswith("py") else {}
+    return data, recorded(scenario, sorted(json.loads(out), key=lambda row: row["started_at"] or ""))
+
+
+# Telemetry has nowhere to go. The Agents SDK hands its spans to nobody then.
+SILENT = {"OTEL_SDK_DISABLED": "true"}
+
+
+def from_capture(spanreel, scenario, folder):
+    """The same from what is under tests/captures, without any server."""
+    data, rows = imported(spanreel, scenario, folder)
+    after = again(spanreel, scenario, folder)
     ids = [row["run_id"] for row in rows]
-    code, report, said, seconds = simulate(spanreel, ids, ["--data", str(data)], after, env)
+    code, report, said, seconds = simulate(spanreel, ids, ["--data", str(data)], after, SILENT)
     faults = judge(code, report, rows, None, after)
-    truth = CAPTURES / scenario["capture"] / "truth.json"
-    if scenario["home"].startswith("py") and not after.finals() and "mcp" not in scenario["covers"]:
-        faults.append(f"no final answer; {truth.name} has one")
+    truth = json.loads((CAPTURES / scenario["capture"] / "truth.json").read_text())
+    texts = {step.get("text") for told in truth["runs"] for step in told["steps"]} - {None}
+    printed = after.stdout()
+    if "mcp" not in scenario["covers"] and not any(text in printed for text in texts):
+        faults.append(f"printed {printed!r}; the answers were {texts}")
+    for final in after.finals():
+        if final.get("text", printed) not in texts | {printed}:
+            faults.append(f"the final answer is {final}, not one of {texts}")
     (folder / "report.json").write_text(json.dumps(report, indent=1))
     (folder / "said").write_text(said)
     return faults, report, seconds
@@ -165,12 +191,19 @@ def main():
     parser.add_argument("--spanreel")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--captures", action="store_true")
+    parser.add_argument("--checks", action="store_true")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", metavar="FOLDER", help="leave data, logs and reports there")
     asked = parser.parse_args()
-    chosen = [s for s in SCENARIOS if not asked.only or s["name"] in asked.only]
-    if unknown := set(asked.only) - {s["name"] for s in SCENARIOS}:
+    if asked.checks:
+        import checks
+
+        table, work = checks.CHECKS, checks.check
+    else:
+        table, work = SCENARIOS, from_capture if asked.captures else live
+    chosen = [s for s in table if not asked.only or s["name"] in asked.only]
+    if unknown := set(asked.only) - {s["name"] for s in table}:
         parser.error(f"no scenario {', '.join(sorted(unknown))}")
     if asked.install:
         for home in sorted({s["home"] for s in chosen}):
@@ -186,7 +219,6 @@ def main():
     if not asked.spanreel:
         parser.error("--spanreel BIN is needed")
     spanreel = str(pathlib.Path(asked.spanreel).resolve())
-    work = from_capture if asked.captures else live
     chosen = [s for s in chosen if s["capture"] or not asked.captures]
     told = []
     with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:

@@ -1,7 +1,10 @@
 """The agents that run.py executes: first against a model server, then from the record alone.
 
 `home` names the packages (requirements-NAME.txt, or the folder js*), `capture` the folder of tests/captures that this very
-program was recorded in. `covers` says what the program does, in the words of what must be covered.
+program was recorded in. `covers` says what the program does, in the words of what must be covered. Further: `simulated`,
+variables that lead the second execution to the session, for the shell; `partial`, why the record has a hole that must be
+taken; `whole`, why runs that have holes are left out; `unlinked`, why the second execution does not say where it comes
+from; `node`, options of Node.
 """
 
 CONTENT = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_AND_EVENT"}
@@ -31,7 +34,7 @@ SCENARIOS = [
     py("anthropic-openinference", "openinference", "c_anthropic.py", {"INSTR": "oinf", "USING": "1"},
        "anthropic streamed parallel retry", "py-oinf-anthropic"),
     py("anthropic-traceloop", "openllmetry", "c_anthropic.py", {"INSTR": "llmetry", "DECOR": "1"},
-       "anthropic streamed parallel retry", "py-traceloop-sdk"),
+       "anthropic streamed parallel retry", "py-traceloop-sdk", whole="the SDK's own span of the failed call is a trace of its own"),
     py("anthropic-genai", "genai", "c_anthropic.py", {"INSTR": "genai", **CONTENT}, "anthropic streamed parallel retry"),
     py("google-genai", "google", "c_google.py",
        {"INSTR": "otel", **CONTENT, "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental"},
@@ -52,7 +55,10 @@ SCENARIOS = [
     py("pydantic-ai", "pydantic", "g_pydantic.py", {}, "chat streamed parallel retry subagent structured",
        "py-pydantic-default"),
     py("strands", "strands", "h_strands.py", STABLE, "chat streamed parallel retry subagent", "py-strands-latest"),
-    py("mcp-stdio", "mcp", "l_mcp.py", {"INSTR": "oinf"}, "mcp retry", "py-mcp1-oinf"),
+    py("mcp-stdio", "mcp", "l_mcp.py", {"INSTR": "oinf"}, "mcp retry", "py-mcp1-oinf",
+       simulated={"MCP_SERVER": "{spanreel} mcp-stdio --url $SPANREEL_MCP_URL"}),
+    py("mcp-http", "mcp", "l_mcp.py", {"INSTR": "llmetry"}, "mcp retry", "py-mcp1-llmetry",
+       simulated={"MCP_URL": "$SPANREEL_MCP_URL"}),
     js("vercel-ai", "ai7.mjs", {}, "responses streamed parallel structured embeddings", "js-vercel-ai7"),
     js("vercel-ai-chat", "ai7.mjs", {"CAP_CHAT": "1", "CAP_PROTO": "proto", "CAP_GZIP": "1"},
        "chat streamed parallel structured embeddings", "js-vercel-ai7-chat"),

@@ -1,5 +1,5 @@
 """MCP client and server (stdio, two processes, one sink): initialize, list_tools, call get_weather_tool, search_docs_tool (error result), search_docs_tool, all inside one client span.
-MCP_SERVER is the command line of another server. INSTR: none = only what the SDK does itself with the OpenTelemetry API (mcp 2.x has spans built in), llmetry, oinf. The server process exports too (service.name weather-mcp)."""
+MCP_SERVER is the command line of another server, MCP_URL the address of one over HTTP. INSTR: none = only what the SDK does itself with the OpenTelemetry API (mcp 2.x has spans built in), llmetry, oinf. The server process exports too (service.name weather-mcp)."""
 import os, sys, asyncio, shlex
 import otelsetup; S = otelsetup.setup(logs=False)
 I = os.environ["INSTR"]
@@ -14,7 +14,9 @@ from mcp.client.stdio import stdio_client
 env = {**os.environ, "INSTR": "native" if I == "none" else I, "SVC": "weather-mcp"}
 command, *args = shlex.split(os.environ.get("MCP_SERVER", "")) or [sys.executable, os.path.join(os.path.dirname(__file__), "l_mcp_server.py")]
 async def main():
-    async with stdio_client(StdioServerParameters(command=command, args=args, env=env)) as (r, w):
+    url = os.environ.get("MCP_URL")
+    if url: from mcp.client.streamable_http import streamablehttp_client
+    async with (streamablehttp_client(url) if url else stdio_client(StdioServerParameters(command=command, args=args, env=env))) as (r, w, *_):
         async with ClientSession(r, w) as s:
             with trace.get_tracer("weather-agent.app").start_as_current_span("invoke_agent weather-agent", attributes={"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "weather-agent"}):
                 await s.initialize(); await s.list_tools()
