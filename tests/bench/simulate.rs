@@ -96,7 +96,8 @@ fn run() -> Run {
         .map(|step| {
             let mut indexes = Vec::new();
             for message in said(step) {
-                let message = json!({"role": message["role"], "parts": [{"type": "text", "content": message["content"]}]});
+                let (role, content) = (message.get("role"), message.get("content"));
+                let message = json!({"role": role, "parts": [{"type": "text", "content": content}]});
                 // The history of a talk is at the end of the list.
                 let known = messages.iter().rposition(|m| *m == message);
                 indexes.push(known.unwrap_or_else(|| {

@@ -1,11 +1,11 @@
 //! OpenLLMetry / Traceloop: indexed prompts, entity inputs and outputs (`dialects.md` section 2).
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Dialect, Facts, fill, fill_arguments_under, fill_messages, fill_request, fill_result_under};
 use crate::genai::{
     finish, indexed,
-    operation::{Kind, Operation},
+    operation::{Kind, Operation, Tool},
     state,
 };
 
@@ -101,6 +101,9 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
                 called_with,
             );
             fill_result_under(operation, output.or_else(|| attrs.get("mcp.response.value")), answered_with);
+            if facts.scope.ends_with(".mcp") {
+                without_mcp(&mut operation.tool);
+            }
         }
         Kind::Retrieval => documents(facts, operation),
         Kind::ModelCall | Kind::Embedding | Kind::Rerank => {
@@ -133,6 +136,21 @@ pub(super) fn called_with(input: &Value) -> &Value {
 pub(super) fn answered_with(output: &Value) -> &Value {
     let wrapped = output.get("kwargs").is_some() && output.get("lc").is_none();
     output.get("output").filter(|_| wrapped).unwrap_or(output)
+}
+
+/// What the instrumentation of MCP writes around a call and its answer: `{"tool_name":..,"arguments":..}`,
+/// `{"result":..,"is_error":..}`.
+fn without_mcp(tool: &mut Tool) {
+    if let Some(inner) =
+        tool.arguments.value.get("arguments").filter(|_| tool.arguments.value.get("tool_name").is_some())
+    {
+        tool.arguments.value = state::open(inner).value;
+    }
+    let is_shell =
+        |members: &Map<String, Value>| members.keys().all(|key| key == "result" || key == "is_error");
+    if let Some(inner) = tool.result.value.as_object().filter(|m| is_shell(m)).and_then(|m| m.get("result")) {
+        tool.result.value = state::open(inner).value;
+    }
 }
 
 fn prompts(facts: &Facts<'_>, operation: &mut Operation) {

@@ -146,7 +146,7 @@ pub(super) fn compare(
         ));
         found.changes.extend(json::changes(Place::both(""), &ending(x), &ending(y), &mut history.effort));
         history.note_tool(Some(x), Some(y));
-        tokens = (x.usage != y.usage).then(|| Sides { before: x.usage, after: y.usage });
+        tokens = (x.usage != y.usage).then_some(Sides { before: x.usage, after: y.usage });
     }
     let time = |step: &Step| duration_ms(step.start_ns, step.end_ns);
     let times = Sides { before: time(x), after: time(y) };

@@ -93,12 +93,46 @@ pub(super) fn of_embedding(step: &Step, call: &EmbeddingCall) -> Answer {
 fn failed(step: &Step) -> Failed {
     let error = step.error.clone().unwrap_or_default();
     let kind = error.kind.unwrap_or_default();
-    Failed {
-        step: step.index,
-        status: error.status_code.unwrap_or(STATUS_DEFAULT),
-        message: error.message.unwrap_or_else(|| format!("the recorded call failed: {kind}")),
-        kind,
+    let said = error.message.unwrap_or_else(|| format!("the recorded call failed: {kind}"));
+    let (told, message) = without_client(&said);
+    let status = error.status_code.or(told).or_else(|| status_of(&kind)).unwrap_or(STATUS_DEFAULT);
+    Failed { step: step.index, status, message, kind }
+}
+
+/// The status and the provider's own message in what a client made of both: clients write them again.
+fn without_client(said: &str) -> (Option<u16>, String) {
+    // LangChain writes where to read more behind it, and JavaScript where it was thrown.
+    let said = ["\n\nTroubleshooting URL:", "\n    at "]
+        .iter()
+        .fold(said, |said, mark| said.split_once(mark).map_or(said, |(head, _)| head));
+    let status = |text: &str| text.parse().ok().filter(|status| (400..600).contains(status));
+    if let Some((number, rest)) = said.strip_prefix("Error code: ").and_then(|rest| rest.split_once(" - "))
+        && let Some(status) = status(number)
+    {
+        let body = crate::genai::state::open(&Value::from(rest)).value;
+        let inner = ["/error/message", "/message"].iter().find_map(|at| body.pointer(at)?.as_str());
+        return (Some(status), inner.unwrap_or(rest).to_owned());
     }
+    match said.split_once(' ').and_then(|(number, rest)| Some((status(number)?, rest))) {
+        Some((status, rest)) => (Some(status), rest.to_owned()),
+        None => (None, said.to_owned()),
+    }
+}
+
+/// The status behind the name that clients give an exception.
+fn status_of(kind: &str) -> Option<u16> {
+    Some(match kind.rsplit(['.', ':']).next().unwrap_or(kind) {
+        "BadRequestError" => 400,
+        "AuthenticationError" => 401,
+        "PermissionDeniedError" => 403,
+        "NotFoundError" => 404,
+        "ConflictError" => 409,
+        "UnprocessableEntityError" => 422,
+        "RateLimitError" => 429,
+        "InternalServerError" => 500,
+        "ServiceUnavailableError" => 503,
+        _ => return None,
+    })
 }
 
 fn tokens(step: &Step) -> Tokens {
@@ -163,4 +197,24 @@ fn vector(text: &str, length: usize) -> Vec<f32> {
     let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     vector.iter_mut().for_each(|x| *x /= norm.max(f32::MIN_POSITIVE));
     vector
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_error_is_wrapped_once_more() {
+        for (said, status, message) in [
+            ("404 model x is not available", Some(404), "model x is not available"),
+            ("404 no\n\nTroubleshooting URL: https://x", Some(404), "no"),
+            ("Error code: 429 - {'error': {'message': 'slow down', 'type': 'x'}}", Some(429), "slow down"),
+            ("Error code: 500 - plain", Some(500), "plain"),
+            ("boom\n    at f (a.js:1)", None, "boom"),
+            ("1234 is not a city", None, "1234 is not a city"),
+        ] {
+            assert_eq!(without_client(said), (status, message.to_owned()), "{said}");
+        }
+        assert_eq!((status_of("openai.NotFoundError"), status_of("ValueError")), (Some(404), None));
+    }
 }

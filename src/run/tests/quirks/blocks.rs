@@ -79,6 +79,23 @@ fn a_callbacks_own_arguments_are_those_of_the_tool() {
     );
 }
 
+/// OpenLLMetry's instrumentation of MCP writes a shell around the arguments of a tool, and one around its answer.
+#[test]
+fn the_shell_of_a_protocol_is_what_a_tool_was_called_with() {
+    let call = |scope: &'static str| {
+        let given = json!({"tool_name": "w", "arguments": {"city": "Paris"}}).to_string();
+        let got = json!({"result": "{\"temp_c\": 18}"}).to_string();
+        let attributes = json!({"traceloop.span.kind": "tool", "traceloop.entity.name": "w",
+            "traceloop.entity.input": given, "traceloop.entity.output": got});
+        let read = run([span(1, 0, "w.tool", attributes).scope(scope)]);
+        (read.steps[0].tool_arguments.clone(), read.steps[0].tool_result.clone())
+    };
+    let inner = (Some(json!({"city": "Paris"})), Some(json!({"temp_c": 18})));
+    assert_eq!(call("opentelemetry.instrumentation.mcp"), inner);
+    // A tool of another framework may mean it so.
+    assert_ne!(call("opentelemetry.instrumentation.langchain").1, inner.1);
+}
+
 /// OpenInference in JavaScript writes the role of a message whose content is a list of blocks, and nothing else of it.
 #[test]
 fn a_message_without_content_is_lost_though_the_input_has_it() {
@@ -99,8 +116,8 @@ fn a_message_without_content_is_lost_though_the_input_has_it() {
             "input.value": input.to_string(),
         }),
     )]);
-    let said: Vec<_> = read.messages.iter().map(|m| (m.message.role.as_str(), m.message.text())).collect();
-    assert_eq!(said, [("system", "Be kind.".to_owned()), ("user", "hi".to_owned())]);
+    assert_eq!(read.steps[0].system_instructions, [Part::text("Be kind.")]);
+    assert_eq!(read.messages.iter().map(|m| m.message.text()).collect::<Vec<_>>(), ["hi"]);
 }
 
 /// openllmetry-js#464 (60): the end of the arguments is all that was kept, and no repair can read it.
