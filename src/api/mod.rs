@@ -80,6 +80,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/v1/runs/{id}/fixture", get(runs::fixture))
         .route("/v1/runs/{id}/tree", get(runs::tree))
         .route("/v1/runs/{id}/otlp", get(runs::otlp))
+        .route("/v1/runs/{id}/diff/{other}", get(runs::diff))
         .route("/v1/runs/{id}/checkpoints", get(checkpoints::list).post(checkpoints::post))
         .route("/v1/runs/{id}/simulations", post(simulations::create))
         .route("/v1/simulations/{id}", get(simulations::status).delete(simulations::end))

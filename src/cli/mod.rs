@@ -2,6 +2,7 @@
 
 mod check_config;
 mod demo;
+mod diff;
 mod export;
 mod failure;
 mod import;
@@ -54,6 +55,8 @@ enum Command {
     Replay(replay::Arguments),
     /// Execute an agent again, every call answered from the record of its run
     Simulate(simulate::Arguments),
+    /// Show what differs between two runs; exit code 1 when something does
+    Diff(diff::Arguments),
     /// Give back what was received, or the steps
     Export(export::Arguments),
     /// Be a session's MCP server over standard input and output
@@ -87,6 +90,7 @@ pub fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Tree(arguments) => tree::run(arguments, out),
         Command::Replay(arguments) => replay::run(arguments, out),
         Command::Simulate(arguments) => simulate::run(arguments, out),
+        Command::Diff(arguments) => diff::run(arguments, out),
         Command::Export(arguments) => export::run(arguments, out),
         Command::McpStdio(arguments) => mcp_stdio::run(arguments, out),
         Command::Sql(arguments) => sql::run(arguments, out),

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::redact;
 
-pub use read::{Error, read, run_of};
+pub use read::{Error, Line, read, run_of};
 
 /// The version of the layout.
 pub const FORMAT: u32 = 1;

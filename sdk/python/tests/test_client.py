@@ -66,6 +66,21 @@ def test_a_member_of_a_document_is_lost(client: spanreel.Client) -> None:
         assert [step.raw for step in client.runs.steps(run.run_id)] == replay.raw["steps"]
 
 
+def test_a_bulk_replay_differs_from_a_single_one(client: spanreel.Client) -> None:
+    runs = list(client.runs.list())
+    replays = list(client.replays())
+    # A run that a test takes in meanwhile may be in the later answer only.
+    assert {run.run_id for run in runs} <= {replay.run_id for replay in replays}
+    for replay in replays:
+        assert client.replay(replay.run_id).raw == replay.raw
+    wanted = [run.run_id for run in client.runs.list(agent="triage_agent", status="completed")]
+    found = [r.run_id for r in client.replays(agent="triage_agent", status="completed")]
+    assert sorted(found) == sorted(wanted)
+    assert wanted
+    with pytest.raises(spanreel.InvalidRequest):
+        next(client.replays(since="yesterday"))
+
+
 def test_a_replay_says_other_than_what_happened(client: spanreel.Client) -> None:
     replay = client.replay(AGENTS_RUN)
     assert (replay.status, replay.replayability, replay.partial) == ("completed", "complete", False)

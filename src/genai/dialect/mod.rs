@@ -30,7 +30,7 @@ use super::{
     attrs::Attrs,
     events::{Event, prefer},
     message::{Content, ContentState},
-    operation::{Issue, Kind, Operation},
+    operation::{Issue, Kind, Operation, Tool},
     parse::{self, Seen, envelope},
     state,
 };
@@ -131,6 +131,20 @@ pub fn fill_result_under(operation: &mut Operation, value: Option<&Value>, inner
         fill_value(&mut operation.tool.result, value, &mut operation.issues);
         reopen(&mut operation.tool.result, inner);
         reopen(&mut operation.tool.result, envelope::tool_answer);
+    }
+}
+
+/// Takes off what LangChain's callback wrote around a tool's arguments and result, its call id from there.
+pub fn unwrap_callback(tool: &mut Tool) {
+    let arguments = &tool.arguments.value;
+    if arguments.get("input_str").is_some() && arguments.get("inputs").is_some() {
+        fill(&mut tool.call_id, || parse::call_id(arguments.pointer("/kwargs/tool_call_id")));
+        reopen(&mut tool.arguments, traceloop::called_with);
+    }
+    let result = &tool.result.value;
+    if result.get("output").is_some() && result.get("kwargs").is_some() {
+        reopen(&mut tool.result, traceloop::answered_with);
+        reopen(&mut tool.result, envelope::tool_answer);
     }
 }
 

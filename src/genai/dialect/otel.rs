@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Dialect, Facts, fill, fill_system, fill_value, nanos};
+use super::{Dialect, Facts, fill, fill_system, fill_value, nanos, unwrap_callback};
 use crate::genai::{
     attrs::Attrs,
     events::{self, prefer},
@@ -175,6 +175,7 @@ fn tool(facts: &Facts<'_>, operation: &mut Operation) {
             fill_value(slot, value.as_ref(), &mut operation.issues);
         }
     }
+    unwrap_callback(tool);
     tool.is_output |=
         tool.name.as_deref().is_some_and(|n| n == "final_result" || n.starts_with("final_result_"));
 }

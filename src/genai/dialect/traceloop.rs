@@ -124,13 +124,13 @@ fn definition(mut function: Value) -> Value {
 }
 
 /// What LangChain's callback wrote around the input of a tool: `{"inputs":..,"input_str":..,"tags":..}`.
-fn called_with(input: &Value) -> &Value {
+pub(super) fn called_with(input: &Value) -> &Value {
     let inner = ["inputs", "input_str"].iter().find_map(|key| input.get(*key));
     inner.filter(|_| input.get("tags").is_some()).unwrap_or(input)
 }
 
 /// What LangChain's callback wrote around the output of a tool: `{"output":..,"kwargs":..}`.
-fn answered_with(output: &Value) -> &Value {
+pub(super) fn answered_with(output: &Value) -> &Value {
     let wrapped = output.get("kwargs").is_some() && output.get("lc").is_none();
     output.get("output").filter(|_| wrapped).unwrap_or(output)
 }

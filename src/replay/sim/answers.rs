@@ -32,8 +32,11 @@ pub(super) fn of_model(step: &Step, id: &str, patch: Option<&Patch>) -> Option<A
     if messages.is_empty() {
         return (step.status == OpStatus::Error).then(|| Answer::Failed(failed(step)));
     }
-    // Several messages that each ended are alternatives; else they are one answer in pieces.
-    let alternatives = messages.len() > 1 && messages.iter().all(|m| m.finish_reason.is_some());
+    // Several texts that each ended are alternatives; else they are one answer in pieces: parallel calls stand in
+    // messages of their own with some producers.
+    let calls = |m: &&Message| m.parts.iter().any(|part| matches!(part, Part::ToolCall { .. }));
+    let ended = messages.iter().all(|m| m.finish_reason.is_some());
+    let alternatives = messages.len() > 1 && ended && !messages.iter().any(calls);
     let taken = if alternatives { 1 } else { messages.len() };
     let mut parts: Vec<Part> = messages.iter().take(taken).flat_map(|m| m.parts.iter().cloned()).collect();
     identify_calls(&mut parts, id);

@@ -57,6 +57,28 @@ fn a_call_below_its_own_name_is_no_call() {
     assert!(matches!(&parts[2], Part::Text { content: Some(text), .. } if text == "a doc"));
 }
 
+/// OpenLLMetry of 2026 sends what LangChain's callback was given as the arguments of the convention.
+#[test]
+fn a_callbacks_own_arguments_are_those_of_the_tool() {
+    let given = json!({"input_str": "{'query': 'q', 'top_k': 2}", "tags": ["seq:step:1"], "metadata": {"thread_id": "t"},
+        "inputs": {"query": "q", "top_k": 2}, "kwargs": {"tool_call_id": "call_9", "color": "green"}});
+    let got = json!({"output": {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "ToolMessage"],
+        "kwargs": {"content": "[{\"id\": \"D\"}]", "tool_call_id": "call_9", "type": "tool"}}, "kwargs": {"tags": []}});
+    let read = run([span(
+        1,
+        0,
+        "execute_tool search_docs",
+        json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search_docs", "traceloop.span.kind": "tool",
+            "gen_ai.tool.call.arguments": given.to_string(), "gen_ai.tool.call.result": got.to_string()}),
+    )]);
+    let step = &read.steps[0];
+    assert_eq!(step.tool_arguments, Some(json!({"query": "q", "top_k": 2})));
+    assert_eq!(
+        (step.tool_call_id.as_deref(), &step.tool_result),
+        (Some("call_9"), &Some(json!([{"id": "D"}])))
+    );
+}
+
 /// OpenInference in JavaScript writes the role of a message whose content is a list of blocks, and nothing else of it.
 #[test]
 fn a_message_without_content_is_lost_though_the_input_has_it() {
