@@ -12,6 +12,8 @@ from lab import Execution, Fault, READY_SECONDS, bare, run
 from scenarios import SCENARIOS
 
 REPEATS = int(os.environ.get("SPANREEL_REPLAYS", "20"))
+# Telemetry has nowhere to go.
+SILENT = {"OTEL_SDK_DISABLED": "true"}
 # Guardrail and triage agent call models at the same time.
 AGENTS = next(s for s in SCENARIOS if s["name"] == "agents-openinference")
 # Brings loopback up in a network namespace of its own, where nothing else is; then executes the rest.
@@ -33,7 +35,7 @@ def repeats(spanreel, folder):
     for number in range(REPEATS):
         execution = Execution(AGENTS, folder, f"simulated-{number}")
         arguments = [spanreel, "simulate", *ids, "--data", str(data), "--json", "--", *execution.command()]
-        code, out, said = run(arguments, bare(**driver.SILENT), "the simulation")
+        code, out, said = run(arguments, bare(**SILENT), "the simulation")
         if code != 0:
             return [f"execution {number} ended with {code}: {said[-1000:]} {execution.stderr()[-1000:]}"], {}
         texts.append(out)
@@ -47,7 +49,7 @@ def edit(spanreel, folder):
     edited = {**AGENTS, "env": {**AGENTS["env"], "FOLLOW_UP": "[again] And is the policy still valid today?"}}
     execution = Execution(edited, folder, "simulated")
     ids = [row["run_id"] for row in rows]
-    code, report, _, _ = driver.simulate(spanreel, ids, ["--data", str(data)], execution, driver.SILENT)
+    code, report, _, _ = driver.simulate(spanreel, ids, ["--data", str(data)], execution, SILENT)
     first = report["first_divergence"] or {}
     words = [piece for diff in first.get("diffs", []) for piece in diff.get("words", []) if piece["op"] != "equal"]
     faults = []
@@ -75,7 +77,7 @@ def no_route(spanreel, folder):
         arguments = [spanreel, "simulate", *(row["run_id"] for row in rows), "--mode", mode, "--data", str(data), "--json",
                      "--", *execution.command()]
         alone = ["unshare", "-rn", sys.executable, "-c", ALONE]
-        code, out, said = run([*alone, *arguments], bare(**driver.SILENT), "the simulation")
+        code, out, said = run([*alone, *arguments], bare(**SILENT), "the simulation")
         if code != 0:
             found.append(f"{mode}: exit code {code}: {said[-1000:]} {execution.stderr()[-1000:]}")
     return found, json.loads(out) if not found else {}
@@ -96,7 +98,7 @@ def no_connection(spanreel, folder):
                                    stdout=subprocess.PIPE)
         try:
             env = json.loads(session.stdout.readline())["env"]
-            code, _, _ = run([*traced("program"), *execution.command()], bare(**env, **driver.SILENT), "the program")
+            code, _, _ = run([*traced("program"), *execution.command()], bare(**env, **SILENT), "the program")
             out, _ = session.communicate(timeout=READY_SECONDS)
         finally:
             session.kill()

@@ -1,5 +1,6 @@
 """Processes and requests that the tests of the agents are made of."""
 
+import http.server
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
@@ -128,6 +130,34 @@ class Server(Process):
             before = now
             time.sleep(0.5)
         raise Fault(f"no settled run after {SETTLED_SECONDS} s: {before}")
+
+
+class Sink:
+    """Takes telemetry and forgets it: SDKs for JavaScript fail when they end and nobody takes theirs."""
+
+    def __init__(self):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.rfile.read(int(self.headers.get("content-length") or 0))
+                self.send_response(200)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def env(self):
+        return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.server.server_port}"}
 
 
 class Execution:

@@ -22,7 +22,7 @@ import time
 import traceback
 
 import homes
-from lab import Execution, Fault, Models, PLANTED, Server, bare, get, get_text, run
+from lab import Execution, Fault, Models, PLANTED, Server, Sink, bare, get, get_text, run
 from scenarios import SCENARIOS
 
 CAPTURES = homes.HERE.parent / "captures"
@@ -140,16 +140,13 @@ def imported(spanreel, scenario, folder):
     return data, recorded(scenario, sorted(json.loads(out), key=lambda row: row["started_at"] or ""))
 
 
-# Telemetry has nowhere to go. The Agents SDK hands its spans to nobody then.
-SILENT = {"OTEL_SDK_DISABLED": "true"}
-
-
 def from_capture(spanreel, scenario, folder):
     """The same from what is under tests/captures, without any server."""
     data, rows = imported(spanreel, scenario, folder)
     after = again(spanreel, scenario, folder)
     ids = [row["run_id"] for row in rows]
-    code, report, said, seconds = simulate(spanreel, ids, ["--data", str(data)], after, SILENT)
+    with Sink() as sink:
+        code, report, said, seconds = simulate(spanreel, ids, ["--data", str(data)], after, sink.env())
     faults = judge(code, report, rows, None, after)
     truth = json.loads((CAPTURES / scenario["capture"] / "truth.json").read_text())
     texts = {step.get("text") for told in truth["runs"] for step in told["steps"]} - {None}
@@ -157,7 +154,7 @@ def from_capture(spanreel, scenario, folder):
     if "mcp" not in scenario["covers"] and not any(text in printed for text in texts):
         faults.append(f"printed {printed!r}; the answers were {texts}")
     for final in after.finals():
-        if final.get("text", printed) not in texts | {printed}:
+        if final.get("text", printed).strip() not in texts | {printed.strip()}:
             faults.append(f"the final answer is {final}, not one of {texts}")
     (folder / "report.json").write_text(json.dumps(report, indent=1))
     (folder / "said").write_text(said)

@@ -25,6 +25,7 @@ mod harness;
 mod hostile;
 mod load;
 mod senders;
+mod simulate;
 mod tables;
 mod tidy;
 mod truth;
