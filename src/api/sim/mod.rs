@@ -28,6 +28,9 @@ use respond::{answered, problem, with_step};
 use route::Ask;
 use sessions::{Sessions, Simulation};
 
+/// Bodies above this are not read on the threads that serve sockets.
+const LARGE_BYTES: usize = 256 << 10;
+
 /// The routes under which agents call.
 pub fn router<S>(sessions: Arc<Sessions>) -> Router<S> {
     Router::new().route("/sim/{secret}/{*path}", any(serve)).with_state(sessions)
@@ -54,7 +57,24 @@ async fn serve(
         Ok(body) => body,
         Err(response) => return response,
     };
-    answer(&simulation, ask, &parts.headers, &body).await
+    let is_large = body.len() > LARGE_BYTES;
+    let work = async move { answer(&simulation, ask, &parts.headers, &body).await };
+    if !is_large {
+        return work.await;
+    }
+    // Reading it would keep a thread from others.
+    let here = tokio::runtime::Handle::current();
+    match tokio::task::spawn_blocking(move || here.block_on(work)).await {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::error!(%error, "a call of an agent ended early");
+            problem(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "spanreel_internal",
+                "spanreel: see the log of the server",
+            )
+        }
+    }
 }
 
 /// The whole body, within the limits of the settings.

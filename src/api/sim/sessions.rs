@@ -247,15 +247,15 @@ impl Simulation {
 
     /// Where it stands.
     pub fn status(&self) -> Value {
-        let report = self.session.report();
+        let (answered, refused) = self.session.counts();
         let held = self.held.lock();
         json!({
             "simulation_id": self.id,
-            "run_id": report.run_id,
+            "run_id": self.runs.first().map(|run| &run.run_id),
             "mode": self.order.mode,
             "state": if held.is_empty() { "open" } else { "waiting" },
-            "answered": report.matches.len(),
-            "refused": report.extra.len(),
+            "answered": answered,
+            "refused": refused,
             "waiting": held.front().map(|(held, _)| held),
         })
     }

@@ -272,6 +272,13 @@ impl Session {
         reply
     }
 
+    /// How many recorded calls answered so far, and how many calls were refused.
+    pub fn counts(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        let answered = state.uses.iter().flatten().filter(|used| !used.is_hole).count();
+        (answered, state.misses.len())
+    }
+
     /// The answer that was given under `id`.
     pub fn given(&self, id: &str) -> Option<ModelAnswer> {
         let at = self.state.lock().turns.get(id)?.at;

@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ErrorResponse, Surface, event_stream,
-    members::{list, member, messages, system, text},
+    members::{list, member, system, text},
     pieces,
+    request::messages,
 };
 use crate::{
     genai::message::Part,

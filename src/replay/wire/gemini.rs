@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ErrorResponse, Surface, event,
-    members::{list, member, messages, system, text},
+    members::{list, member, system, text},
+    request::messages,
 };
 use crate::replay::sim::call::{
     EmbeddingAnswer, EmbeddingCall, Failed, ModelAnswer, ModelCall, Refused, Sampling, ToolDefinition,

@@ -1,13 +1,9 @@
 //! Members of requests, by the names that clients give them.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
-use crate::genai::{
-    message::{Message, Part},
-    parse,
-};
+use super::request::messages;
+use crate::genai::message::Part;
 
 /// The first of `names` that says something.
 pub(super) fn member<'a>(value: &'a Value, names: &[&str]) -> Option<&'a Value> {
@@ -22,12 +18,6 @@ pub(super) fn text<'a>(value: &'a Value, names: &[&str]) -> Option<&'a str> {
 /// As [`member`], for lists; empty when there is none.
 pub(super) fn list<'a>(value: &'a Value, names: &[&str]) -> &'a [Value] {
     member(value, names).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
-/// The messages of a request, read as those of telemetry are.
-pub(super) fn messages(value: &Value) -> Vec<Message> {
-    let read = parse::messages(value, "user", &mut Vec::new());
-    read.value.into_iter().map(Arc::unwrap_or_clone).collect()
 }
 
 /// The system instructions of a request: a message without a role, or the content of one.
