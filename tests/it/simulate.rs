@@ -37,7 +37,9 @@ fn agents(arguments: &[&str]) {
         Err(_) => return skipped("no Python 3"),
         Ok(missing) if !missing.status.success() => {
             let homes = String::from_utf8_lossy(&missing.stdout).trim().to_owned();
-            return skipped(&format!("no packages for the agents {homes} (python3 tests/agents/run.py --install)"));
+            return skipped(&format!(
+                "no packages for the agents {homes} (python3 tests/agents/run.py --install)"
+            ));
         }
         Ok(_) => {}
     }
