@@ -101,7 +101,7 @@ fn read(facts: &Facts<'_>, operation: &mut Operation) {
                 called_with,
             );
             fill_result_under(operation, output.or_else(|| attrs.get("mcp.response.value")), answered_with);
-            if facts.scope.ends_with(".mcp") {
+            if facts.scope.contains(".mcp") {
                 without_mcp(&mut operation.tool);
             }
         }
