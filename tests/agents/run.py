@@ -71,8 +71,10 @@ def judge(code, report, rows, before, after):
     if before:
         if before.finals() != after.finals():
             faults.append(f"final answers {before.finals()} became {after.finals()}")
-        if before.truth() != after.truth():
-            faults.append(f"did {before.truth()} then {after.truth()}")
+        # The tools of an MCP server that was not there did not run.
+        unlike = ("tool",) if after.simulated else ()
+        if before.truth(unlike) != after.truth(unlike):
+            faults.append(f"did {before.truth(unlike)} then {after.truth(unlike)}")
         if before.stdout() != after.stdout():
             faults.append(f"printed {before.stdout()!r} then {after.stdout()!r}")
     return faults
@@ -223,9 +225,23 @@ def main():
             told.append(outcome)
             if not asked.json:
                 show(outcome)
+    if work is live and not asked.only and (faults := uncovered(told)):
+        told.append({"name": "all", "covers": [], "faults": faults})
+        if not asked.json:
+            show(told[-1])
     if asked.json:
         print(json.dumps(told, indent=1))
     return 1 if any(outcome["faults"] for outcome in told) else 0
+
+
+def uncovered(told):
+    """What the scenarios that went well do not show."""
+    well = [outcome["covers"] for outcome in told if not outcome["faults"]]
+    wanted = {"parallel", "subagent", "handoff", "retry"} - {word for covers in well for word in covers}
+    faults = [f"no scenario that went well has: {' '.join(sorted(wanted))}"] if wanted else []
+    if len(well) < 10 or 2 * sum("streamed" in covers for covers in well) < len(well):
+        faults.append("fewer than ten went well, or fewer than half of those are streamed")
+    return faults
 
 
 def show(told):

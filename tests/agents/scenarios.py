@@ -8,8 +8,6 @@ from; `node`, options of Node.
 """
 
 CONTENT = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_AND_EVENT"}
-# The session of a simulation switches the SDK's tracing off, which the instrumentations hook into.
-TRACED = {"OPENAI_AGENTS_DISABLE_TRACING": "0"}
 STABLE = {"OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental,gen_ai_tool_definitions"}
 
 
@@ -46,11 +44,11 @@ SCENARIOS = [
        "chat parallel retry", "py-genai-langchain-12"),
     py("langgraph-subagent", "openllmetry", "e_langgraph.py", {"INSTR": "llmetry", "PARTS": "3"},
        "chat streamed subagent", "py-llmetry-langgraph-3"),
-    py("agents-openinference", "openinference", "f_agents.py", {"INSTR": "oinf", **TRACED},
+    py("agents-openinference", "openinference", "f_agents.py", {"INSTR": "oinf"},
        "responses streamed parallel retry handoff guardrail", "py-oinf-openai-agents"),
-    py("agents-genai-chat", "genai", "f_agents.py", {"INSTR": "genai", "API": "chat", "ALSO_OPENAI": "1", **TRACED, **CONTENT},
+    py("agents-genai-chat", "genai", "f_agents.py", {"INSTR": "genai", "API": "chat", "ALSO_OPENAI": "1", **CONTENT},
        "chat streamed parallel retry handoff guardrail"),
-    py("agents-openllmetry", "openllmetry", "f_agents.py", {"INSTR": "llmetry", **TRACED},
+    py("agents-openllmetry", "openllmetry", "f_agents.py", {"INSTR": "llmetry"},
        "responses streamed parallel retry handoff guardrail", "py-llmetry-openai-agents"),
     py("pydantic-ai", "pydantic", "g_pydantic.py", {}, "chat streamed parallel retry subagent structured",
        "py-pydantic-default"),
@@ -62,7 +60,7 @@ SCENARIOS = [
     js("vercel-ai", "ai7.mjs", {}, "responses streamed parallel structured embeddings", "js-vercel-ai7"),
     js("vercel-ai-chat", "ai7.mjs", {"CAP_CHAT": "1", "CAP_PROTO": "proto", "CAP_GZIP": "1"},
        "chat streamed parallel structured embeddings", "js-vercel-ai7-chat"),
-    js("agents-js", "openai-agents.mjs", {"CAP_FAIL": "0", **TRACED}, "responses streamed parallel handoff",
+    js("agents-js", "openai-agents.mjs", {"CAP_FAIL": "0"}, "responses streamed parallel handoff",
        "js-openai-agents-openinference", whole="the call that fails has no input in its span"),
     js("langchain-js", "langchain.mjs", {}, "chat streamed parallel structured", "js-langchain-openinference"),
     js("openai-js", "otel-openai.mjs", {}, "chat streamed parallel embeddings", "js-otel-openai", home="js-openai6",

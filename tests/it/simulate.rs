@@ -4,6 +4,8 @@
 
 use std::process::Command;
 
+use parking_lot::Mutex;
+
 use crate::harness::skipped;
 
 /// Scenario: agents of many SDKs run against a model server with their telemetry coming here; then the model server is
@@ -30,6 +32,9 @@ fn a_report_changes_or_an_edit_is_missed_or_a_socket_goes_out() {
     agents(&["--checks"]);
 }
 
+/// The programs take all cores there are.
+static TURN: Mutex<()> = Mutex::new(());
+
 fn agents(arguments: &[&str]) {
     let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agents/run.py");
     let run = |arguments: &[&str]| Command::new("python3").arg(driver).args(arguments).output();
@@ -43,6 +48,7 @@ fn agents(arguments: &[&str]) {
         }
         Ok(_) => {}
     }
+    let _turn = TURN.lock();
     let told = run(&[arguments, &["--spanreel", env!("CARGO_BIN_EXE_spanreel")]].concat()).unwrap();
     print!("{}", String::from_utf8_lossy(&told.stdout));
     eprint!("{}", String::from_utf8_lossy(&told.stderr));
