@@ -75,6 +75,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/v1/runs/{id}/replay", get(runs::replay))
         .route("/v1/runs/{id}/tree", get(runs::tree))
         .route("/v1/runs/{id}/otlp", get(runs::otlp))
+        .route("/v1/runs/{id}/diff/{other}", get(runs::diff))
         .route("/v1/runs/{id}/checkpoints", get(checkpoints::list).post(checkpoints::post))
         .route("/v1/traces/{id}/otlp", get(runs::trace_otlp))
         .route("/v1/otlp", get(runs::all_otlp))

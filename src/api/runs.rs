@@ -19,7 +19,7 @@ use super::{
 use crate::{
     access::Access,
     otlp::record::TraceId,
-    replay::{document, export},
+    replay::{diff::diff as compare, document, export},
     run::Run,
     store::{Found, RunFilter, RunRow},
 };
@@ -118,6 +118,27 @@ pub(super) async fn step(
     with_run(api, access, id, &suffix, move |_, run| {
         let at = index.parse::<usize>().ok().and_then(|index| run.steps.get(index));
         at.map(|step| document::step(run, step)).ok_or(Problem::new(Code::StepNotFound))
+    })
+    .await
+}
+
+/// What leads from one run to another; an alias of the other is taken for its run.
+pub(super) async fn diff(
+    ContentReader(access): ContentReader,
+    State(api): State<Arc<Api>>,
+    Path((id, other)): Path<(String, String)>,
+) -> Answer<Response> {
+    let suffix = format!("/diff/{}", encode(&other));
+    let store = Arc::clone(&api.store);
+    with_run(api, access, id, &suffix, move |access, run| {
+        let found = match store.run(&access.tenant, &other)? {
+            Some(Found::Alias(target)) => store.run(&access.tenant, &target)?,
+            found => found,
+        };
+        match found {
+            Some(Found::Run(other)) => Ok(json!(compare(run, &other))),
+            _ => Err(Problem::new(Code::RunNotFound)),
+        }
     })
     .await
 }

@@ -2,6 +2,7 @@
 
 mod check_config;
 mod demo;
+mod diff;
 mod export;
 mod failure;
 mod import;
@@ -50,6 +51,8 @@ enum Command {
     Tree(tree::Arguments),
     /// Show a run with its content; --json gives the replay document
     Replay(replay::Arguments),
+    /// Show what differs between two runs; exit code 1 when something does
+    Diff(diff::Arguments),
     /// Give back what was received, or the steps
     Export(export::Arguments),
     /// Ask the tables in SQL
@@ -80,6 +83,7 @@ pub fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Steps(arguments) => steps::run(arguments, out),
         Command::Tree(arguments) => tree::run(arguments, out),
         Command::Replay(arguments) => replay::run(arguments, out),
+        Command::Diff(arguments) => diff::run(arguments, out),
         Command::Export(arguments) => export::run(arguments, out),
         Command::Sql(arguments) => sql::run(arguments, out),
         Command::CheckConfig(arguments) => check_config::run(arguments, out),

@@ -48,7 +48,8 @@ fn an_auditor_reads_what_a_tool_answered() {
         let (status, text) = get(developer, path);
         assert!(status == 200 && text.contains("Ada"), "{path}: {status} {text}");
     }
-    for what in ["replay", "steps", "steps/0", "otlp", "checkpoints"] {
+    let itself = "diff/0af7651916cd43dd8448eb211c80319c";
+    for what in ["replay", "steps", "steps/0", "otlp", "checkpoints", itself] {
         let path = format!("/v1/runs/0af7651916cd43dd8448eb211c80319c/{what}");
         assert_eq!((get(auditor, &path).0, get(developer, &path).0), (403, 200), "{what}");
     }

@@ -18,6 +18,7 @@ mod client;
 mod collector;
 mod conformance;
 mod crash;
+mod diff;
 mod golden;
 mod harness;
 mod hostile;

@@ -9,7 +9,7 @@ use crate::{
     clock::SystemClock,
     config::Config,
     otlp::record::{Record, TraceId},
-    replay::{document, export},
+    replay::{diff, document, export},
     run::Run,
     store::{self, Found, Mode, RunFilter, Store},
     telemetry::Metrics,
@@ -92,6 +92,10 @@ impl Source for Local {
 
     fn tree(&self, id: &str) -> Result<Value, Failure> {
         Ok(document::tree(&*self.find(id)?))
+    }
+
+    fn diff(&self, a: &str, b: &str) -> Result<Value, Failure> {
+        Ok(json!(diff::diff(&*self.find(a)?, &*self.find(b)?)))
     }
 
     #[cfg(feature = "sql")]

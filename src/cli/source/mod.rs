@@ -46,6 +46,8 @@ pub(crate) trait Source {
     fn replay(&self, id: &str) -> Result<Value, Failure>;
     /// The tree document.
     fn tree(&self, id: &str) -> Result<Value, Failure>;
+    /// What leads from one run to another.
+    fn diff(&self, a: &str, b: &str) -> Result<Value, Failure>;
     /// OTLP/JSON, one request a line.
     fn otlp(&self, selection: &Selection) -> Result<String, Failure>;
     /// `{columns, rows, truncated}` of a read-only query.

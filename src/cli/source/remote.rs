@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
-use ureq::{Agent, http::StatusCode};
+use ureq::{Agent, config::RedirectAuthHeaders, http::StatusCode};
 
 use super::{Failure, Selection, Source, exit};
 use crate::store::RunFilter;
@@ -25,7 +25,11 @@ impl Remote {
         if !url.starts_with("http://") {
             return Err(Failure::new(exit::USAGE, format!("--url {url:?} does not start with http://")));
         }
-        let config = Agent::config_builder().timeout_global(Some(ANSWER_TIMEOUT)).http_status_as_error(false);
+        let config = Agent::config_builder()
+            .timeout_global(Some(ANSWER_TIMEOUT))
+            .http_status_as_error(false)
+            // An alias of a run is answered by a redirect.
+            .redirect_auth_headers(RedirectAuthHeaders::SameHost);
         Ok(Self { agent: config.build().into(), url: url.trim_end_matches('/').to_owned(), key })
     }
 
@@ -114,6 +118,16 @@ impl Source for Remote {
 
     fn tree(&self, id: &str) -> Result<Value, Failure> {
         self.of_run(id, "/tree")
+    }
+
+    fn diff(&self, a: &str, b: &str) -> Result<Value, Failure> {
+        let path = |id: &str, what: &str| format!("/v1/runs/{}{what}", encode(id));
+        if let Some(diff) = self.get_json(&path(a, &format!("/diff/{}", encode(b))))? {
+            return Ok(diff);
+        }
+        // The server does not say which of the two it does not have.
+        let missing = if self.get(&path(a, ""))?.is_none() { a } else { b };
+        Err(Failure::run_not_found(missing))
     }
 
     fn sql(&self, query: &str) -> Result<Value, Failure> {

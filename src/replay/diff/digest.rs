@@ -23,6 +23,11 @@ impl Digest {
         self
     }
 
+    /// Adds texts, one after another.
+    pub(super) fn texts(&mut self, texts: &[String]) -> &mut Self {
+        texts.iter().fold(self.number(texts.len() as u128), |digest, text| digest.text(text))
+    }
+
     /// Adds a number, such as another name.
     pub(super) fn number(&mut self, number: u128) -> &mut Self {
         let _ = self.0.update(&number.to_le_bytes());
