@@ -45,8 +45,7 @@ pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failu
 
 fn show(document: &Value, paint: Paint, out: &mut dyn Write) -> io::Result<()> {
     let sides = ["a", "b"].map(|name| side(name, document.get(name).unwrap_or(&Value::Null)));
-    let head = ["", "RUN", "STATUS", "RECORD", "STEPS", "TIME", "TOKENS"];
-    table(out, &head, &[1, 34, 11, 8, 6, 12, 15], &sides)?;
+    table(out, &["", "STATUS", "STEPS", "TIME", "TOKENS", "RUN"], &[1, 11, 6, 12, 15, WIDTH], &sides)?;
     writeln!(out, "{}", wrap(&glance(document), 2))?;
     if let Some(changes) = list(document, "changes").filter(|changes| !changes.is_empty()) {
         writeln!(out, "\nthe run")?;
@@ -66,12 +65,11 @@ fn show(document: &Value, paint: Paint, out: &mut dyn Write) -> io::Result<()> {
 fn side(name: &str, side: &Value) -> Vec<String> {
     vec![
         name.to_owned(),
-        member(side, "run_id"),
         member(side, "status"),
-        member(side, "replayability"),
         member(side, "steps"),
         duration(side.get("duration_ms").and_then(Value::as_f64)),
         tokens(side.get("usage")),
+        member(side, "run_id"),
     ]
 }
 
@@ -110,7 +108,7 @@ fn glance(document: &Value) -> String {
 
 fn collapsed(steps: &[Value]) -> String {
     let repeats = steps.iter().any(|step| step.get("inherited").is_some());
-    let but = if repeats { ", but for changes above that their input repeats" } else { "" };
+    let but = if repeats { ", but for changes above that they repeat" } else { "" };
     format!("{} the same{but}", count(steps.len() as u64, "step"))
 }
 
@@ -141,7 +139,7 @@ fn show_step(step: &Value, paint: Paint, out: &mut dyn Write) -> io::Result<()> 
         }
     }
     if let Some(inherited) = step.get("inherited").and_then(Value::as_u64) {
-        writeln!(out, "{:INDENT$}its input repeats {} of steps above", "", count(inherited, "change"))?;
+        writeln!(out, "{:INDENT$}repeats {} of steps above", "", count(inherited, "change"))?;
     }
     Ok(())
 }

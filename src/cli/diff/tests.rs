@@ -37,9 +37,9 @@ fn document() -> Value {
 
 #[test]
 fn what_differs_is_not_seen_at_a_glance() {
-    let expected = "   RUN  STATUS     RECORD    STEPS  TIME   TOKENS
-a  r1   completed  complete  4      1.2 s  20+4
-b  r2   completed  complete  4      1.2 s  20+4
+    let expected = "   STATUS     STEPS  TIME   TOKENS  RUN
+a  completed  4      1.2 s  20+4    r1
+b  completed  4      1.2 s  20+4    r2
 differs: the run ended otherwise, 1 step changed (output 1, tokens 1), 1 step
   only in a, 1 step only in b; 2 steps the same
 
@@ -47,7 +47,7 @@ the run
     status
       [-completed-]{+failed+}
 
-  2 steps the same, but for changes above that their input repeats
+  2 steps the same, but for changes above that they repeat
 #2 model_call m
     output/messages/0/parts/0/content
       It is [-sunny-]{+rainy [2J+}.
@@ -56,7 +56,7 @@ the run
       + 0.5
     tokens: 10+2 -> 10+3
     time: 900 ms -> 1.1 s
-    its input repeats 1 change of steps above
+    repeats 1 change of steps above
 - #3 only in a: tool_call pay
 + #3 only in b: tool_call book
 ";

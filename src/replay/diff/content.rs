@@ -2,7 +2,12 @@
 
 use serde_json::Value;
 
-use super::{digest::Digest, sketch::Sketch};
+use super::{
+    digest::Digest,
+    ids::Ids,
+    sketch::Sketch,
+    step::{ending, plain, retrieval},
+};
 use crate::{
     genai::message::{Message, Part},
     run::model::{Run, Step, StepKind},
@@ -12,6 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Content<'a> {
     pub(super) run: &'a Run,
+    pub(super) ids: Ids<'a>,
     /// Of [`Run::messages`].
     pub(super) messages: Vec<u128>,
     /// Of [`Run::steps`].
@@ -36,9 +42,10 @@ pub(super) struct StepContent {
 
 impl<'a> Content<'a> {
     pub(super) fn of(run: &'a Run) -> Self {
-        let messages: Vec<u128> = run.messages.iter().map(|m| name_of_message(&m.message)).collect();
-        let steps = run.steps.iter().map(|step| StepContent::of(run, step, &messages)).collect();
-        Self { run, messages, steps }
+        let ids = Ids::of(run);
+        let messages: Vec<u128> = run.messages.iter().map(|m| ids.name_of_message(&m.message)).collect();
+        let steps = run.steps.iter().map(|step| StepContent::of(run, step, &ids, &messages)).collect();
+        Self { run, ids, messages, steps }
     }
 
     /// The step at a place.
@@ -54,37 +61,50 @@ impl<'a> Content<'a> {
         };
         step.input_messages.iter().filter_map(at).collect()
     }
+
+    /// The output messages of a step with their names.
+    pub(super) fn outputs<'s>(&self, step: &'s Step) -> Vec<(&'s Message, u128)> {
+        step.output_messages.iter().map(|m| (&**m, self.ids.name_of_message(m))).collect()
+    }
 }
 
 impl StepContent {
-    fn of(run: &Run, step: &Step, messages: &[u128]) -> Self {
-        let inputs: Vec<usize> =
-            step.input_messages.iter().filter_map(|n| usize::try_from(*n).ok()).collect();
-        let outputs: Vec<u128> = step.output_messages.iter().map(|m| name_of_message(m)).collect();
-        let last = inputs.last().and_then(|n| messages.get(*n)).copied();
+    fn of(run: &Run, step: &Step, ids: &Ids<'_>, messages: &[u128]) -> Self {
+        let name = |value: &Value| Digest::of(&ids.value(value));
+        let inputs: Vec<u128> = step
+            .input_messages
+            .iter()
+            .filter_map(|n| messages.get(usize::try_from(*n).ok()?).copied())
+            .collect();
+        let outputs: Vec<u128> = step.output_messages.iter().map(|m| ids.name_of_message(m)).collect();
         let given = first_known([
-            last,
-            step.tool_arguments.as_ref().map(Digest::of),
+            inputs.last().copied(),
+            step.tool_arguments.as_ref().map(name),
             step.retrieval_query.as_ref().map(|query| Digest::default().text(query).finish()),
         ]);
         let said = first_known([
-            (!outputs.is_empty())
-                .then(|| outputs.iter().fold(&mut Digest::default(), |d, name| d.number(*name)).finish()),
-            step.tool_result.as_ref().map(Digest::of),
-            step.retrieval_documents.as_ref().map(Digest::of),
+            (!outputs.is_empty()).then(|| Digest::default().numbers(&outputs).finish()),
+            step.tool_result.as_ref().map(name),
+            step.retrieval_documents.as_ref().map(name),
             step.decision.as_ref().map(|decision| Digest::default().text(decision).finish()),
         ]);
-        let kind = step.kind as u128;
-        let label = Digest::default().number(kind).text(named(step)).texts(&step.agent_path).finish();
-        let mut own = Digest::default();
-        let _ = own.number(label).number(given).number(said).number(step.status as u128);
-        let mut whole = Digest::default();
-        let _ = whole.number(own.finish()).value(&super::step::plain(step)).value(&super::step::ending(step));
-        let _ = whole.value(&value(&step.system_instructions)).value(&value(&step.tool_definitions));
-        let _ = whole.value(&value(&step.tool_arguments)).value(&value(&step.tool_result));
-        let _ = whole.value(&super::step::retrieval(step)).value(&value(&step.usage));
-        let _ = inputs.iter().filter_map(|n| messages.get(*n)).fold(&mut whole, |d, name| d.number(*name));
-        Self { whole: whole.finish(), own: own.finish(), given, said, label, sketch: sketch(run, step) }
+        let label =
+            Digest::default().number(step.kind as u128).text(named(step)).texts(&step.agent_path).finish();
+        let own = [label, given, said, step.status as u128];
+        let own = Digest::default().numbers(&own).finish();
+        let whole = Digest::default()
+            .number(own)
+            .value(&ids.value(&plain(step)))
+            .value(&ids.value(&ending(step)))
+            .value(&ids.parts(&step.system_instructions))
+            .value(&ids.value(&step.tool_definitions))
+            .value(&ids.value(&step.tool_arguments))
+            .value(&ids.value(&step.tool_result))
+            .value(&ids.value(&retrieval(step)))
+            .value(&ids.value(&step.usage))
+            .numbers(&inputs)
+            .finish();
+        Self { whole, own, given, said, label, sketch: sketch(run, step) }
     }
 
     /// How well two steps fit that are of one kind; 0 when they are no pair.
@@ -126,41 +146,6 @@ fn is_model(kind: StepKind) -> bool {
 
 fn first_known<const N: usize>(names: [Option<u128>; N]) -> u128 {
     names.into_iter().flatten().next().unwrap_or_default()
-}
-
-/// A message without the ids in it, as the step document has it.
-pub(super) fn message(message: &Message) -> Value {
-    let mut value = value(message);
-    if let Some(members) = value.as_object_mut() {
-        // The finish reasons of the step tell it.
-        let _ = members.shift_remove("finish_reason");
-    }
-    for part in value.get_mut("parts").and_then(Value::as_array_mut).into_iter().flatten() {
-        without_id(part);
-    }
-    value
-}
-
-/// Parts without the ids in them.
-pub(super) fn parts(parts: &[Part]) -> Value {
-    let mut value = value(&parts);
-    value.as_array_mut().into_iter().flatten().for_each(without_id);
-    value
-}
-
-fn without_id(part: &mut Value) {
-    if let Some(members) = part.as_object_mut() {
-        let _ = members.shift_remove("id");
-    }
-}
-
-pub(super) fn value(of: &impl serde::Serialize) -> Value {
-    serde_json::to_value(of).unwrap_or_default()
-}
-
-/// The name of a message, whatever ids it holds.
-pub(super) fn name_of_message(of: &Message) -> u128 {
-    Digest::of(&message(of))
 }
 
 fn sketch(run: &Run, step: &Step) -> Sketch {

@@ -28,6 +28,11 @@ impl Digest {
         texts.iter().fold(self.number(texts.len() as u128), |digest, text| digest.text(text))
     }
 
+    /// Adds numbers, one after another.
+    pub(super) fn numbers(&mut self, numbers: &[u128]) -> &mut Self {
+        numbers.iter().fold(self.number(numbers.len() as u128), |digest, number| digest.number(*number))
+    }
+
     /// Adds a number, such as another name.
     pub(super) fn number(&mut self, number: u128) -> &mut Self {
         let _ = self.0.update(&number.to_le_bytes());

@@ -6,26 +6,31 @@ use serde_json::Value;
 
 use super::{
     align::{Names, align},
-    content::{self, Content, sketch_message},
+    content::{Content, sketch_message},
     digest::Digest,
+    ids::Ids,
     json::{self, Change, Place},
     sketch::Sketch,
     words::Effort,
 };
 use crate::{
-    genai::message::{Message, Part},
+    genai::message::Message,
     run::model::{Step, StepKind},
 };
 
 /// What differs that was told already, and what comparing may still cost.
 #[derive(Debug)]
-pub(super) struct History {
+pub(super) struct History<'a> {
+    ids: (&'a Ids<'a>, &'a Ids<'a>),
     /// Names of what stands for each other: messages, parts, or what repeats whole; 0 for nothing.
     told: HashSet<(u128, u128)>,
     /// Names of messages that both runs have.
     shared: HashSet<u128>,
     pub(super) effort: Effort,
 }
+
+/// How alike two messages of other roles must be to stand for each other, of 8.
+const LIKENESS_MIN: u32 = 4;
 
 /// What was found in the messages of a step.
 #[derive(Debug, Default)]
@@ -38,11 +43,11 @@ pub(super) struct Found {
 /// A message, with its name and its place in a list.
 type Named<'a> = (&'a Message, u128);
 
-impl History {
-    pub(super) fn new(a: &Content<'_>, b: &Content<'_>) -> Self {
+impl<'a> History<'a> {
+    pub(super) fn new(a: &'a Content<'_>, b: &'a Content<'_>) -> Self {
         let names = |content: &Content<'_>| content.messages.iter().copied().collect::<HashSet<u128>>();
         let shared = names(a).intersection(&names(b)).copied().collect();
-        Self { told: HashSet::new(), shared, effort: Effort::default() }
+        Self { ids: (&a.ids, &b.ids), told: HashSet::new(), shared, effort: Effort::default() }
     }
 
     /// Compares what stands at `path` and repeats as a whole, such as the system instructions.
@@ -129,9 +134,8 @@ impl History {
             found.inherited += 1;
             return;
         }
-        let document = |side: Option<&Named<'_>>| side.map(|(message, _)| content::message(message));
         let path = format!("{path}/{at}");
-        let (before, after) = (document(a), document(b));
+        let (before, after) = (a.map(|a| self.ids.0.message(a.0)), b.map(|b| self.ids.1.message(b.0)));
         found.changes.push(json::change(&path, &path, before.as_ref(), after.as_ref(), &mut self.effort));
         self.tell(a, b);
     }
@@ -154,24 +158,23 @@ impl History {
         }
         let (before, after) = (format!("{path}/{}", places.0), format!("{path}/{}", places.1));
         let place = Place { before: &before, after: &after };
-        let (before, after) = (content::message(a.0), content::message(b.0));
+        let (before, after) = (self.ids.0.message(a.0), self.ids.1.message(b.0));
         found.changes.extend(json::changes(place, &before, &after, &mut self.effort));
         self.tell(Some(a), Some(b));
     }
 
     /// Compares what two steps said.
-    pub(super) fn outputs(&mut self, a: &Step, b: &Step, found: &mut Found) {
-        let (a, b) = (outputs(a), outputs(b));
-        self.messages("/output/messages", (&a, 0..a.len()), (&b, 0..b.len()), false, found);
+    pub(super) fn outputs(&mut self, a: &[Named<'_>], b: &[Named<'_>], found: &mut Found) {
+        self.messages("/output/messages", (a, 0..a.len()), (b, 0..b.len()), false, found);
     }
 
     /// Notes a difference in what a tool was given or gave back: the messages of later steps repeat it.
     pub(super) fn note_tool(&mut self, a: Option<&Step>, b: Option<&Step>) {
-        let call = |step: &Step| name_of_call(&step.name, step.tool_arguments.as_ref());
-        let result = |step: &Step| name_of_result(step.tool_result.as_ref());
         let [a, b] = [a, b].map(|step| step.filter(|step| step.kind == StepKind::ToolCall));
-        for name in [&call as &dyn Fn(&Step) -> u128, &result] {
-            let names = (a.map_or(0, name), b.map_or(0, name));
+        let call = |ids: &Ids<'_>, step: &Step| ids.name_of_call(&step.name, step.tool_arguments.as_ref());
+        let result = |ids: &Ids<'_>, step: &Step| ids.name_of_result(step.tool_result.as_ref());
+        for name in [&call as &dyn Fn(&Ids<'_>, &Step) -> u128, &result] {
+            let names = (a.map_or(0, |a| name(self.ids.0, a)), b.map_or(0, |b| name(self.ids.1, b)));
             if names.0 != names.1 {
                 let _ = self.told.insert(names);
             }
@@ -182,7 +185,7 @@ impl History {
     pub(super) fn note_step(&mut self, content: &Content<'_>, step: &Step, is_a: bool) {
         let mut inputs = content.inputs(step);
         inputs.retain(|(_, name)| !self.shared.contains(name));
-        for message in inputs.iter().chain(&outputs(step)) {
+        for message in inputs.iter().chain(&content.outputs(step)) {
             let (a, b) = if is_a { (Some(message), None) } else { (None, Some(message)) };
             self.tell(a, b);
         }
@@ -193,7 +196,8 @@ impl History {
     fn tell(&mut self, a: Option<&Named<'_>>, b: Option<&Named<'_>>) {
         let name = |side: Option<&Named<'_>>| side.map_or(0, |(_, name)| *name);
         let _ = self.told.insert((name(a), name(b)));
-        self.told.extend(differing_parts(a, b));
+        let parts = self.differing_parts(a, b);
+        self.told.extend(parts);
     }
 
     fn is_told(&mut self, a: Option<&Named<'_>>, b: Option<&Named<'_>>) -> bool {
@@ -206,7 +210,7 @@ impl History {
             (Some((a, _)), Some((b, _))) => a.role == b.role && a.name == b.name,
             _ => true,
         };
-        let parts = differing_parts(a, b);
+        let parts = self.differing_parts(a, b);
         let told = alike && !parts.is_empty() && parts.iter().all(|names| self.told.contains(names));
         if told {
             // Its parts need not be looked at again.
@@ -214,14 +218,25 @@ impl History {
         }
         told
     }
+
+    /// Names of the parts that differ, 0 where there is none.
+    fn differing_parts(&self, a: Option<&Named<'_>>, b: Option<&Named<'_>>) -> Vec<(u128, u128)> {
+        let names = |side: Option<&Named<'_>>, ids: &Ids<'_>| -> Vec<u128> {
+            let parts = side.into_iter().flat_map(|(message, _)| &message.parts);
+            parts.map(|part| ids.name_of_part(part)).collect()
+        };
+        let (mut a, mut b) = (names(a, self.ids.0), names(b, self.ids.1));
+        while !a.is_empty() && a.last() == b.last() {
+            let _ = (a.pop(), b.pop());
+        }
+        let at = |names: &[u128], n: usize| names.get(n).copied().unwrap_or_default();
+        let all = (0..a.len().max(b.len())).map(|n| (at(&a, n), at(&b, n)));
+        all.filter(|(a, b)| a != b).collect()
+    }
 }
 
 fn last<'l, 'm>(list: &'l [Named<'m>], range: Range<usize>) -> Option<&'l Named<'m>> {
     list.get(range)?.last()
-}
-
-fn outputs(step: &Step) -> Vec<Named<'_>> {
-    step.output_messages.iter().map(|m| (&**m, content::name_of_message(m))).collect()
 }
 
 /// Which messages stand for each other.
@@ -245,48 +260,10 @@ fn pair(a: &[Named<'_>], b: &[Named<'_>]) -> Vec<(usize, usize)> {
         match (x.1 == y.1, x.0.role == y.0.role) {
             (true, _) => 20,
             (false, true) => 2 + likeness,
+            // Producers do not agree on who gives a tool's answer.
+            (false, false) if likeness >= LIKENESS_MIN => likeness,
             (false, false) => 0,
         }
     };
     align(&[Names { a: &names_a, b: &names_b }], &score)
-}
-
-/// Names of the parts that differ, 0 where there is none.
-fn differing_parts(a: Option<&Named<'_>>, b: Option<&Named<'_>>) -> Vec<(u128, u128)> {
-    let names = |side: Option<&Named<'_>>| -> Vec<u128> {
-        side.map(|(message, _)| message.parts.iter().map(name_of_part).collect()).unwrap_or_default()
-    };
-    let (mut a, mut b) = (names(a), names(b));
-    while !a.is_empty() && a.last() == b.last() {
-        let _ = (a.pop(), b.pop());
-    }
-    let at = |names: &[u128], n: usize| names.get(n).copied().unwrap_or_default();
-    let all = (0..a.len().max(b.len())).map(|n| (at(&a, n), at(&b, n)));
-    all.filter(|(a, b)| a != b).collect()
-}
-
-fn name_of_part(part: &Part) -> u128 {
-    match part {
-        Part::ToolCall { name, arguments, .. } => name_of_call(name, arguments.as_ref()),
-        Part::ToolCallResponse { response, .. } => name_of_result(response.as_ref()),
-        part => Digest::of(&content::parts(std::slice::from_ref(part))),
-    }
-}
-
-fn name_of_call(name: &str, arguments: Option<&Value>) -> u128 {
-    Digest::default().text("call").text(name).value(&opened(arguments)).finish()
-}
-
-fn name_of_result(result: Option<&Value>) -> u128 {
-    Digest::default().text("result").value(&opened(result)).finish()
-}
-
-/// JSON text as what it stands for: a step may hold the one and a message the other.
-fn opened(value: Option<&Value>) -> Value {
-    match value {
-        Some(Value::String(text)) => {
-            serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str()))
-        }
-        value => value.cloned().unwrap_or_default(),
-    }
 }

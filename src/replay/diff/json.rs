@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::{
@@ -52,6 +52,21 @@ impl Change {
         let words = words::reversed(self.words);
         Self { path, path_before, before: self.after, after: self.before, words }
     }
+}
+
+/// The changes that lead back.
+pub(crate) fn reversed(changes: Vec<Change>) -> Vec<Change> {
+    settled(changes.into_iter().map(Change::reversed).collect())
+}
+
+/// What one document alone has in one place comes before what the other alone has there.
+pub(crate) fn settled(mut changes: Vec<Change>) -> Vec<Change> {
+    let alone = |change: &Change| change.before.is_none() || change.after.is_none();
+    let parent = |change: &Change| change.path.rsplit_once('/').map(|(parent, _)| parent.to_owned());
+    for group in changes.chunk_by_mut(|a, b| alone(a) && alone(b) && parent(a) == parent(b)) {
+        group.sort_by_key(|change| change.before.is_none());
+    }
+    changes
 }
 
 /// What leads from `before` to `after`, which stand at `place`.
@@ -128,6 +143,12 @@ pub(crate) fn change(
     Change { path: path.to_owned(), path_before, before: before.cloned(), after: after.cloned(), words }
 }
 
+/// Two objects that say that they are of other types: their members have nothing to do with each other.
+fn is_other(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
+    let kind = |members: &Map<String, Value>| members.get("type").and_then(Value::as_str).map(str::to_owned);
+    kind(old).zip(kind(new)).is_some_and(|(old, new)| old != new)
+}
+
 /// `None` when there are too many.
 fn collect(
     place: Place<'_>,
@@ -137,7 +158,7 @@ fn collect(
     found: &mut Vec<Change>,
 ) -> Option<()> {
     match (before, after) {
-        (Value::Object(old), Value::Object(new)) => {
+        (Value::Object(old), Value::Object(new)) if !is_other(old, new) => {
             // In the order of the keys: the order in which they were written says nothing.
             let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
             keys.sort_unstable();

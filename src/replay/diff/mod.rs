@@ -4,13 +4,14 @@
 //! difference. Pure: no I/O, no clock. What a comparison may cost is bounded by counting, so that a folder and a
 //! server give the same answer on any machine.
 //!
-//! `content` names what is compared, `order` and `align` find which steps stand for each other, `step` and `history`
+//! `ids` and `content` name what is compared, `order` and `align` find which steps stand for each other, `step` and `history`
 //! tell what differs in them, `json` and `words` where and in which words.
 
 mod align;
 mod content;
 mod digest;
 mod history;
+mod ids;
 mod order;
 mod sketch;
 mod step;
@@ -88,7 +89,7 @@ pub fn diff(a: &Run, b: &Run) -> Diff {
         compare(&ordered_a, &ordered_b)
     } else {
         let (changes, steps) = compare(&ordered_b, &ordered_a);
-        (changes.into_iter().map(Change::reversed).collect(), reversed(steps))
+        (json::reversed(changes), reversed(steps))
     };
     for diff in &mut steps {
         let step = diff.b.and_then(|n| b.steps.get(usize::try_from(n).ok()?));
@@ -162,7 +163,7 @@ fn compare(a: &Ordered<'_>, b: &Ordered<'_>) -> (Vec<Change>, Vec<StepDiff>) {
             (None, _) => {}
         }
     }
-    (changes, steps)
+    (json::settled(changes), steps)
 }
 
 /// Which steps stand for each other, by their places.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    content::{self, Content, named, value},
+    content::{Content, named},
     history::{Found, History},
     json::{self, Change, Place},
 };
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepOp {
-    /// Both runs have it, and it did the same. What it was given may still show changes that an earlier step tells.
+    /// Both runs have it, and it did the same. It may still repeat changes that an earlier step tells.
     Same,
     /// Both runs have it, and something differs.
     Changed,
@@ -57,10 +57,10 @@ pub struct StepDiff {
     pub kind: StepKind,
     /// Its name, that of the second run where both have it.
     pub name: String,
-    /// What differs, by pointers into the step documents.
+    /// What differs, by pointers into the step documents. Ids of the run are left out of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
-    /// Differences in what it was given that an earlier step tells.
+    /// Differences that an earlier step tells, and that this one repeats.
     #[serde(skip_serializing_if = "is_zero")]
     pub inherited: u32,
     /// Counts of tokens, and cost, where they differ.
@@ -102,7 +102,7 @@ impl StepDiff {
             op,
             a: self.b,
             b: self.a,
-            changes: self.changes.into_iter().map(Change::reversed).collect(),
+            changes: json::reversed(self.changes),
             tokens: self.tokens.map(Sides::reversed),
             duration_ms: self.duration_ms.map(Sides::reversed),
             ..self
@@ -114,39 +114,30 @@ impl StepDiff {
 pub(super) fn compare(
     (a, at_a): (&Content<'_>, usize),
     (b, at_b): (&Content<'_>, usize),
-    history: &mut History,
+    history: &mut History<'_>,
 ) -> Option<StepDiff> {
     let ((x, names_x), (y, names_y)) = (a.step(at_a)?, b.step(at_b)?);
     let mut found = Found::default();
     let mut tokens = None;
     if names_x.whole != names_y.whole {
-        let mut plain = |path: &str, before: Value, after: Value, found: &mut Found| {
-            let changes = json::changes(Place::both(path), &before, &after, &mut history.effort);
-            found.changes.extend(changes);
+        let both = |path: &str, of: &dyn Fn(&Step) -> Value, history: &mut History<'_>, found: &mut Found| {
+            let (before, after) = (a.ids.value(&of(x)), b.ids.value(&of(y)));
+            found.changes.extend(json::changes(Place::both(path), &before, &after, &mut history.effort));
         };
-        plain("", self::plain(x), self::plain(y), &mut found);
-        plain("/tool/arguments", value(&x.tool_arguments), value(&y.tool_arguments), &mut found);
-        plain("/retrieval", retrieval(x), retrieval(y), &mut found);
-        let system = |step: &Step| content::parts(&step.system_instructions);
-        history.repeated("/input/system_instructions", &system(x), &system(y), &mut found);
-        history.repeated(
-            "/tool_definitions",
-            &value(&x.tool_definitions),
-            &value(&y.tool_definitions),
-            &mut found,
-        );
+        both("", &plain, history, &mut found);
+        both("/tool/arguments", &|step| json!(step.tool_arguments), history, &mut found);
+        both("/retrieval", &retrieval, history, &mut found);
+        history.repeated("/agent_path", &json!(x.agent_path), &json!(y.agent_path), &mut found);
+        let system = (a.ids.parts(&x.system_instructions), b.ids.parts(&y.system_instructions));
+        history.repeated("/input/system_instructions", &system.0, &system.1, &mut found);
+        let tools = (a.ids.value(&x.tool_definitions), b.ids.value(&y.tool_definitions));
+        history.repeated("/tool_definitions", &tools.0, &tools.1, &mut found);
         history.inputs(&a.inputs(x), &b.inputs(y), &mut found);
-        history.outputs(x, y, &mut found);
-        let result = (value(&x.tool_result), value(&y.tool_result));
-        found.changes.extend(json::changes(
-            Place::both("/tool/result"),
-            &result.0,
-            &result.1,
-            &mut history.effort,
-        ));
-        found.changes.extend(json::changes(Place::both(""), &ending(x), &ending(y), &mut history.effort));
+        history.outputs(&a.outputs(x), &b.outputs(y), &mut found);
+        both("/tool/result", &|step| json!(step.tool_result), history, &mut found);
+        both("", &ending, history, &mut found);
         history.note_tool(Some(x), Some(y));
-        tokens = (x.usage != y.usage).then(|| Sides { before: x.usage, after: y.usage });
+        tokens = (x.usage != y.usage).then_some(Sides { before: x.usage, after: y.usage });
     }
     let time = |step: &Step| duration_ms(step.start_ns, step.end_ns);
     let times = Sides { before: time(x), after: time(y) };
@@ -156,7 +147,7 @@ pub(super) fn compare(
         b: Some(y.index),
         kind: y.kind,
         name: y.name.clone(),
-        changes: found.changes,
+        changes: json::settled(found.changes),
         inherited: found.inherited,
         tokens,
         duration_ms: (times.before != times.after).then_some(times),
@@ -168,7 +159,6 @@ pub(super) fn plain(step: &Step) -> Value {
     let request = &step.request;
     json!({
         "name": named(step),
-        "agent_path": step.agent_path,
         "model": step.model,
         "response_model": step.response_model,
         "provider": step.provider,

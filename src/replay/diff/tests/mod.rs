@@ -211,6 +211,36 @@ fn the_same_instructions_are_told_by_every_step() {
 }
 
 #[test]
+fn an_id_in_a_result_makes_a_difference() {
+    let run = |salt: u64| {
+        let built = build(salt);
+        let id = format!("call_0123456789_{salt}");
+        let said = json!({"tool_call_id": id, "text": format!("answers {id}"), "n": 1});
+        let result = answers(&id, said.clone());
+        built
+            .chat(&[says("user", "go")], asks(&id, "t", json!({})))
+            .tool("t", json!({}), said)
+            .with(|step| step.tool_call_id = Some(id.clone()))
+            .chat(&[says("user", "go"), result], says("assistant", &format!("done, see {id}")))
+            .done()
+    };
+    let diff = diff(&run(1), &run(2));
+    assert!(diff.same, "{:#?}", diff.steps);
+}
+
+#[test]
+fn a_part_of_another_type_is_told_by_its_members() {
+    let run = |salt: u64, parts: Vec<Part>| {
+        let output = Message { role: "assistant".into(), parts, ..Message::default() };
+        build(salt).chat(&[says("user", "go")], output).done()
+    };
+    let (text, call) = (Part::text("a"), Part::tool_call(None, "t", Some(json!({}))));
+    let told = told(&run(0, vec![text]), &run(1, vec![call]));
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].1, "/output/messages/0/parts/0");
+}
+
+#[test]
 fn a_step_that_one_run_has_shifts_all_others() {
     let call = |built: Build, n: u32| built.tool("search", json!({"q": n}), json!({"hits": n}));
     let a = (0..6).fold(build(0), call).done();

@@ -77,7 +77,7 @@ fn mirrored(diff: Diff) -> Diff {
     let (a, b) = (diff.b, diff.a);
     let steps = reversed(diff.steps);
     let summary = Summary::of(&steps);
-    Diff { a, b, steps, summary, changes: diff.changes.into_iter().map(Change::reversed).collect(), ..diff }
+    Diff { a, b, steps, summary, changes: json::reversed(diff.changes), ..diff }
 }
 
 /// Without the places of steps and the names that the second run gives.
