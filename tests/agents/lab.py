@@ -30,6 +30,13 @@ def scrub(text):
     return MINTED.sub("ID", text)
 
 
+def as_json(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 class Fault(Exception):
     """What a scenario failed at."""
 
@@ -192,6 +199,10 @@ class Execution:
         """What the program wrote of what it did; parallel tools end in any order."""
         text = scrub(self._text(f"truth/{self.scenario['name']}.jsonl"))
         lines = [line for line in map(json.loads, text.splitlines()) if line["kind"] not in without]
+        for line in lines:
+            # A record does not tell the white space of JSON.
+            if line["kind"] == "mcp_call":
+                line["result"] = [as_json(text) for text in line["result"]]
         return sorted(lines, key=lambda line: json.dumps(line, sort_keys=True))
 
     def finals(self):
