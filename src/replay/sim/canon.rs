@@ -261,18 +261,29 @@ pub(super) fn empty() -> Prints {
     Prints { exact: [0; 32], loose: [0; 32], shape: [0; 32] }
 }
 
-/// The hashes of a list, folded from its end: those of its tails come on the way, for `tail` to see with their length.
-pub(super) fn fold(prints: &[Prints], mut tail: impl FnMut(usize, &Prints)) -> Prints {
-    let mut folded = empty();
-    for (count, item) in prints.iter().rev().enumerate() {
-        tail(count, &folded);
-        folded = Prints {
-            exact: join(&item.exact, &folded.exact),
-            loose: join(&item.loose, &folded.loose),
-            shape: join(&item.shape, &folded.shape),
-        };
+/// The hashes of a list that goes on with `items` behind what has the hashes `before`.
+pub(super) fn chain<'a>(before: Prints, items: impl IntoIterator<Item = &'a Prints>) -> Prints {
+    items.into_iter().fold(before, |before, item| Prints {
+        exact: join(&before.exact, &item.exact),
+        loose: join(&before.loose, &item.loose),
+        shape: join(&before.shape, &item.shape),
+    })
+}
+
+/// The hashes of a list.
+pub(super) fn list<'a>(items: impl IntoIterator<Item = &'a Prints>) -> Prints {
+    chain(empty(), items)
+}
+
+/// A hash of a list in whatever order, without what is volatile.
+pub(super) fn bag(items: &[Prints]) -> Print {
+    let mut loose: Vec<&Print> = items.iter().map(|item| &item.loose).collect();
+    loose.sort_unstable();
+    let mut hasher = blake3::Hasher::new();
+    for print in loose {
+        let _ = hasher.update(print);
     }
-    folded
+    *hasher.finalize().as_bytes()
 }
 
 fn join(head: &Print, tail: &Print) -> Print {
@@ -352,10 +363,10 @@ mod tests {
             let (a, b) = (call(forward), call(backward));
             prop_assert_eq!(a, b);
             let text = Item::Text { role: "user".into(), text: "x".into() }.prints();
-            let mut tails = Vec::new();
-            let list = fold(&[text, a, b], |n, tail| tails.push((n, *tail)));
-            prop_assert_ne!(list, fold(&[a, text, b], |_, _| {}));
-            prop_assert_eq!(tails[2], (2, fold(&[a, b], |_, _| {})));
+            prop_assert_ne!(list(&[text, a, b]), list(&[a, text, b]));
+            prop_assert_eq!(list(&[text, a, b]), chain(list(&[text, a]), &[b]));
+            prop_assert_eq!(bag(&[text, a, b]), bag(&[b, text, a]));
+            prop_assert_ne!(bag(&[text, a, b]), bag(&[text, a]));
         }
     }
 }

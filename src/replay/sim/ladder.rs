@@ -161,6 +161,9 @@ impl Session {
                 return Some((at, Rung::Volatile));
             }
         }
+        if let Some(at) = on(Key::Bag).find(|at| difference(*at) <= Difference::Weak) {
+            return Some((at, Rung::Volatile));
+        }
         let is_lenient = self.settings.mode == Mode::Lenient;
         if is_lenient || asked.target == Target::Embedding {
             let same = |at: &usize| {

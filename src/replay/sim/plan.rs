@@ -1,6 +1,9 @@
 //! What a record can be asked: the recorded calls of one or more runs, by their keys.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use serde_json::Value;
 
@@ -9,12 +12,18 @@ use super::{
     facets::Facets,
 };
 use crate::{
-    genai::{message::ContentState, operation::OpStatus},
+    genai::{
+        message::{ContentState, Part},
+        operation::OpStatus,
+    },
     run::{
         Run,
         model::{Step, StepKind},
     },
 };
+
+/// Places of a live conversation that are tried as the begin of a recorded one.
+const TAILS_MAX: usize = 64;
 
 /// Who is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +44,8 @@ pub(super) struct Keys {
     pub bare: Print,
     /// Who speaks, and the names of tools and arguments.
     pub shape: Print,
+    /// As `loose`, in whatever order; zeros where it is of no use.
+    pub bag: Print,
 }
 
 /// A recorded call.
@@ -47,6 +58,10 @@ pub(super) struct Recorded {
     pub target: Target,
     /// `None` when what was asked is not in the record. The second are of the conversation that was pieced together.
     pub keys: Vec<Keys>,
+    /// What its conversation begins with.
+    head: Option<Print>,
+    /// The record does not tell the order of all that was said.
+    is_unordered: bool,
     pub facets: Facets,
     /// False for a hole.
     pub has_answer: bool,
@@ -58,6 +73,8 @@ pub(super) struct Plan {
     pub runs: Vec<Arc<Run>>,
     pub calls: Vec<Recorded>,
     by_key: HashMap<(Rung, Print), Vec<usize>>,
+    /// What recorded conversations begin with.
+    heads: HashSet<Print>,
 }
 
 /// Which of its keys found a recorded call.
@@ -67,6 +84,7 @@ pub(super) enum Rung {
     Loose,
     Bare,
     Shape,
+    Bag,
 }
 
 impl Plan {
@@ -78,14 +96,17 @@ impl Plan {
         }
         let mut by_key: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, call) in calls.iter().enumerate() {
-            for (rung, key) in call.keys.iter().flat_map(Keys::all) {
+            let of_call = call.keys.iter().flat_map(Keys::all);
+            // In any order only where the record does not tell it.
+            for (rung, key) in of_call.filter(|(rung, _)| *rung != Rung::Bag || call.is_unordered) {
                 let found = by_key.entry((rung, key)).or_default();
                 if found.last() != Some(&at) {
                     found.push(at);
                 }
             }
         }
-        Self { runs, calls, by_key }
+        let heads = calls.iter().filter_map(|call| call.head).collect();
+        Self { runs, calls, by_key, heads }
     }
 
     /// The recorded calls that `key` finds on a rung, in their order.
@@ -122,16 +143,13 @@ impl Plan {
     /// Recorded calls whose conversation is the end of `said`, the longest first.
     pub(super) fn find_tail(&self, said: &Said) -> Vec<usize> {
         let prints: Vec<Prints> = said.items.iter().map(Item::prints).collect();
+        let begins = |at: &usize| prints.get(*at).is_some_and(|print| self.heads.contains(&print.loose));
         let mut found = Vec::new();
-        let _ = canon::fold(&prints, |length, tail| {
-            let key = (Rung::Bare, Keys::new(Target::Model, &canon::empty(), tail).bare);
-            if length > 0
-                && let Some(calls) = self.by_key.get(&key)
-            {
-                found.extend(calls.iter().rev());
-            }
-        });
-        found.reverse();
+        for at in (1..prints.len()).filter(begins).take(TAILS_MAX) {
+            let tail = canon::list(prints.iter().skip(at));
+            let key = (Rung::Bare, Keys::new(Target::Model, &canon::empty(), &tail).bare);
+            found.extend(self.by_key.get(&key).into_iter().flatten());
+        }
         found
     }
 }
@@ -156,23 +174,33 @@ impl Keys {
             loose: join(&[&system.loose, &items.loose]),
             bare: join(&[&items.loose]),
             shape: join(&[&items.shape]),
+            bag: Print::default(),
         }
     }
 
-    fn all(&self) -> [(Rung, Print); 4] {
+    /// The same, with the key of `items` in whatever order.
+    fn with_bag(self, system: &Prints, items: &[Prints]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        let _ = hasher.update(&system.loose).update(&canon::bag(items));
+        Self { bag: *hasher.finalize().as_bytes(), ..self }
+    }
+
+    fn all(&self) -> [(Rung, Print); 5] {
         [
             (Rung::Exact, self.exact),
             (Rung::Loose, self.loose),
             (Rung::Bare, self.bare),
             (Rung::Shape, self.shape),
+            (Rung::Bag, self.bag),
         ]
     }
 }
 
 /// The keys of what is said to a model.
 pub(super) fn keys_of(said: &Said) -> Keys {
-    let prints = |items: &[Item]| canon::fold(&items.iter().map(Item::prints).collect::<Vec<_>>(), |_, _| {});
-    Keys::new(Target::Model, &prints(&said.system), &prints(&said.items))
+    let prints = |items: &[Item]| items.iter().map(Item::prints).collect::<Vec<_>>();
+    let (system, items) = (canon::list(&prints(&said.system)), prints(&said.items));
+    Keys::new(Target::Model, &system, &canon::list(&items)).with_bag(&system, &items)
 }
 
 /// The keys of a call of a tool.
@@ -188,7 +216,7 @@ pub(super) fn keys_of_tool(name: &str, arguments: &Value) -> Keys {
 /// The keys of texts to embed.
 pub(super) fn keys_of_inputs(inputs: impl IntoIterator<Item = String>) -> Keys {
     let prints: Vec<Prints> = inputs.into_iter().map(|text| embedded(text).prints()).collect();
-    Keys::new(Target::Embedding, &canon::empty(), &canon::fold(&prints, |_, _| {}))
+    Keys::new(Target::Embedding, &canon::empty(), &canon::list(&prints))
 }
 
 /// A text to embed.
@@ -231,25 +259,61 @@ struct Canonical {
     has_orphan: bool,
 }
 
+/// A conversation as far as it was read, up to a message.
+#[derive(Clone, Copy, Debug)]
+struct Walked {
+    system: Prints,
+    items: Prints,
+    head: Option<Print>,
+    has_call: bool,
+    /// A result came before any call: the history was left out.
+    is_tail: bool,
+}
+
+/// The last model call of an agent. The next one repeats most of it, and is read from where it differs.
+struct Talk<'a> {
+    instructions: &'a [Part],
+    indexes: &'a [u32],
+    /// The begin, and the place behind each message.
+    walked: Vec<Walked>,
+    /// The conversation with the answer.
+    after: Prints,
+}
+
 /// Reads the steps of a run in order. A message that many steps repeat is brought to canonical form once.
 struct Reader<'a> {
     run: &'a Run,
     /// By index of the message.
     messages: Vec<Option<Arc<Canonical>>>,
-    /// By agent path: the conversation after its last model call, for producers that record only what is new.
-    conversations: HashMap<&'a [String], Vec<Prints>>,
+    /// By agent path.
+    talks: HashMap<&'a [String], Talk<'a>>,
+    /// Steps whose order of messages the record does not tell.
+    unordered: HashSet<u32>,
 }
 
 impl<'a> Reader<'a> {
     fn new(run: &'a Run) -> Self {
-        Self { run, messages: vec![None; run.messages.len()], conversations: HashMap::new() }
+        let notes = run.notes.iter().filter(|note| note.code == "order_conflict");
+        Self {
+            run,
+            messages: vec![None; run.messages.len()],
+            talks: HashMap::new(),
+            unordered: notes.filter_map(|note| note.step_index).collect(),
+        }
     }
 
     fn read(&mut self, number: usize, at: usize, step: &'a Step) -> Option<Recorded> {
         let captured = !matches!(step.input_state, ContentState::NotCaptured | ContentState::External);
+        let mut head = None;
         let (target, keys, has_answer) = match step.kind {
             StepKind::ModelCall => {
-                let keys = if captured { self.model_keys(step) } else { Vec::new() };
+                let keys = if captured {
+                    let (keys, first) = self.model_keys(step);
+                    head = first;
+                    keys
+                } else {
+                    Vec::new()
+                };
                 let answered =
                     !step.output_messages.is_empty() && step.output_state != ContentState::NotCaptured;
                 (Target::Model, keys, answered || step.status == OpStatus::Error)
@@ -272,35 +336,69 @@ impl<'a> Reader<'a> {
             _ => return None,
         };
         let facets = if target == Target::Tool { Facets::default() } else { Facets::of_step(step) };
-        Some(Recorded { run: number, step: at, target, keys, facets, has_answer })
+        let is_unordered = self.unordered.contains(&step.index);
+        Some(Recorded { run: number, step: at, target, keys, head, is_unordered, facets, has_answer })
     }
 
-    fn model_keys(&mut self, step: &'a Step) -> Vec<Keys> {
-        let mut instructions = Said::default();
-        instructions.instruct(&step.system_instructions);
-        let mut system: Vec<Prints> = instructions.system.iter().map(Item::prints).collect();
-        let mut items: Vec<Prints> = Vec::new();
-        // A result without the call before it: the history was left out.
-        let (mut has_call, mut is_tail) = (false, false);
-        for index in &step.input_messages {
-            let Some(message) = self.message(*index as usize) else { continue };
-            system.extend(&message.system);
-            items.extend(&message.items);
-            is_tail |= !has_call && message.has_orphan;
-            has_call |= message.has_call;
+    /// The keys of a model call, and what its conversation begins with.
+    fn model_keys(&mut self, step: &'a Step) -> (Vec<Keys>, Option<Print>) {
+        let before = self.talks.remove(&*step.agent_path);
+        let known_after = before.as_ref().map(|talk| talk.after);
+        let mut walked = match before {
+            Some(mut talk) if talk.instructions == step.system_instructions => {
+                let pairs = talk.indexes.iter().zip(&step.input_messages);
+                talk.walked.truncate(1 + pairs.take_while(|(a, b)| a == b).count());
+                talk.walked
+            }
+            _ => vec![self.begin(step)],
+        };
+        for index in step.input_messages.iter().skip(walked.len().saturating_sub(1)) {
+            let Some(mut place) = walked.last().copied() else { break };
+            if let Some(message) = self.message(*index as usize) {
+                place.system = canon::chain(place.system, &message.system);
+                place.items = canon::chain(place.items, &message.items);
+                place.head = place.head.or_else(|| message.items.first().map(|item| item.loose));
+                place.is_tail |= !place.has_call && message.has_orphan;
+                place.has_call |= message.has_call;
+            }
+            walked.push(place);
         }
-        let system = canon::fold(&system, |_, _| {});
-        let mut keys = vec![Keys::new(Target::Model, &system, &canon::fold(&items, |_, _| {}))];
-        let before = self.conversations.get(&*step.agent_path);
-        if let Some(before) = before.filter(|_| is_tail) {
-            items = before.iter().chain(&items).copied().collect();
-            keys.push(Keys::new(Target::Model, &system, &canon::fold(&items, |_, _| {})));
+        let Some(end) = walked.last().copied() else { return (Vec::new(), None) };
+        let mut keys = vec![Keys::new(Target::Model, &end.system, &end.items)];
+        if self.unordered.contains(&step.index) {
+            let items = self.items(step);
+            keys = keys.into_iter().map(|keys| keys.with_bag(&end.system, &items)).collect();
+        }
+        let mut whole = end.items;
+        if let Some(before) = known_after.filter(|_| end.is_tail) {
+            whole = canon::chain(before, &self.items(step));
+            keys.push(Keys::new(Target::Model, &end.system, &whole));
         }
         let mut answer = Said::default();
         step.output_messages.iter().for_each(|message| answer.extend(message));
-        items.extend(answer.items.iter().map(Item::prints));
-        let _ = self.conversations.insert(&step.agent_path, items);
-        keys
+        let answer: Vec<Prints> = answer.items.iter().map(Item::prints).collect();
+        let talk = Talk {
+            instructions: &step.system_instructions,
+            indexes: &step.input_messages,
+            walked,
+            after: canon::chain(whole, &answer),
+        };
+        let _ = self.talks.insert(&step.agent_path, talk);
+        (keys, end.head)
+    }
+
+    fn begin(&self, step: &Step) -> Walked {
+        let mut instructions = Said::default();
+        instructions.instruct(&step.system_instructions);
+        let prints: Vec<Prints> = instructions.system.iter().map(Item::prints).collect();
+        let (system, items) = (canon::list(&prints), canon::empty());
+        Walked { system, items, head: None, has_call: false, is_tail: false }
+    }
+
+    /// All that was said in a step but instructions.
+    fn items(&mut self, step: &Step) -> Vec<Prints> {
+        let read = step.input_messages.iter().filter_map(|index| self.message(*index as usize));
+        read.flat_map(|message| message.items.clone()).collect()
     }
 
     fn message(&mut self, index: usize) -> Option<Arc<Canonical>> {

@@ -34,7 +34,8 @@ pub enum Verdict {
 pub enum Rung {
     /// All is equal.
     Exact,
-    /// Equal but for ids, times, paths, ports, the most tokens, or how a tool is described.
+    /// Equal but for ids, times, paths, ports, the most tokens, how a tool is described, or an order that the record does
+    /// not tell.
     Volatile,
     /// What was asked is not in the record; the place in the order is right.
     Position,

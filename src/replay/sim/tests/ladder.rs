@@ -298,3 +298,25 @@ fn a_record_of_what_is_new_alone_does_not_answer_the_whole_conversation() {
     let reply = session.answer(&ask(second_turn(SYSTEM, "c1", json!({"rain": true}))), false);
     assert_eq!(reply.rung, Some(Rung::Exact));
 }
+
+/// Scenario: the producer logged a history in one moment, and the record says that it does not know the order of it.
+/// Guarantee: the conversation matches in the order in which it was held; where the order is known it has to be that.
+#[test]
+fn an_order_that_was_not_recorded_makes_a_divergence() {
+    let whole = weather();
+    let mut shuffled = Run::clone(&whole);
+    shuffled.steps[2].input_messages = vec![0, 2, 3, 1];
+    let rung = |run: Run| {
+        let session = session(&Arc::new(run), Mode::Strict);
+        session.answer(&ask(second_turn(SYSTEM, "c1", json!({"rain": true}))), false).rung
+    };
+    assert_eq!(rung(shuffled.clone()), None);
+    shuffled.notes.push(crate::run::model::Note {
+        code: "order_conflict".into(),
+        detail: String::new(),
+        step_index: Some(2),
+        span_id: None,
+        trace_id: None,
+    });
+    assert_eq!(rung(shuffled), Some(Rung::Volatile));
+}
