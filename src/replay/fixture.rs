@@ -14,7 +14,11 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::redact;
+use super::{
+    redact,
+    sim::{call::ToolDefinition, tools},
+};
+use crate::genai::message::Part;
 
 pub use read::{Error, Line, read, run_of};
 
@@ -75,20 +79,48 @@ pub fn files(document: &Value, is_redacted: bool) -> Vec<(&'static str, String)>
     std::iter::once((MANIFEST, manifest + "\n")).chain(content).collect()
 }
 
-/// Masks content: what was said, arguments, results, errors. Ids, names and numbers stay.
+/// Masks content: what was said, arguments, results, errors, and who it was for. Names and numbers stay: live calls go by
+/// the names of models and tools.
 fn mask(document: &mut Value) {
-    let ids = ["run_id", "aliases", "record_digest", "trace_id", "trace_ids", "trace", "steps", "tenant_id"];
-    for (name, member) in document.as_object_mut().into_iter().flatten() {
-        if !ids.contains(&name.as_str()) {
-            redact::value(member);
+    for name in ["error", "conversation", "user", "thread"] {
+        document.get_mut(name).into_iter().for_each(redact::value);
+    }
+    for told in ["partial_reasons", "notes"] {
+        for entry in document.get_mut(told).and_then(Value::as_array_mut).into_iter().flatten() {
+            entry.get_mut("detail").into_iter().for_each(redact::value);
         }
     }
-    let own = ["span_id", "trace_id", "started_at", "ended_at", "response_id", "superseded_spans"];
     for step in document.get_mut("steps").and_then(Value::as_array_mut).into_iter().flatten() {
-        for (name, member) in step.as_object_mut().into_iter().flatten() {
-            if !own.contains(&name.as_str()) {
-                redact::value(member);
+        for name in ["error", "decision", "retrieval"] {
+            step.get_mut(name).into_iter().for_each(redact::value);
+        }
+        for at in ["/tool/arguments", "/tool/result"] {
+            step.pointer_mut(at).into_iter().for_each(redact::value);
+        }
+        for at in ["/input/messages", "/output/messages"] {
+            for message in step.pointer_mut(at).and_then(Value::as_array_mut).into_iter().flatten() {
+                message.get_mut("parts").into_iter().for_each(mask_parts);
             }
+        }
+        step.pointer_mut("/input/system_instructions").into_iter().for_each(mask_parts);
+        if let Some(members) = step.as_object_mut() {
+            // A producer may write anything there, and nothing needs it.
+            let _ = members.remove("response_id");
+            if let Some(tools) = members.get_mut("tool_definitions").filter(|tools| !tools.is_null()) {
+                *tools =
+                    json!(tools::read(tools).into_iter().map(ToolDefinition::redacted).collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+fn mask_parts(parts: &mut Value) {
+    for part in parts.as_array_mut().into_iter().flatten() {
+        if let Ok(mut read) = serde_json::from_value::<Part>(part.clone()) {
+            redact::part(&mut read);
+            *part = json!(read);
+        } else {
+            redact::value(part);
         }
     }
 }

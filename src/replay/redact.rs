@@ -21,8 +21,9 @@ const PATTERNS: &str = concat!(
     r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_[A-Za-z0-9_]{22,}",
     r"|\bxox[abeprs]-[A-Za-z0-9-]{10,}|\bAIza[0-9A-Za-z_-]{35}|\bya29\.[0-9A-Za-z_-]{20,}",
     r"|\bglpat-[0-9A-Za-z_-]{20,}|\bhf_[A-Za-z0-9]{30,}|\bnpm_[A-Za-z0-9]{36}\b",
-    r"|(?i:\bbearer\s+)[A-Za-z0-9._~+/-]{16,}=*)",
-    r"|(?P<email>\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*\.[A-Za-z]{2,24}\b)",
+    r"|(?i:\bbearer\s+)[A-Za-z0-9._~+/-]{16,}=*|://[^/\s:@]{1,64}:[^/\s@]{1,128}@",
+    r"|(?i:\b(?:password|passwd|secret|api[_-]?key|access[_-]?token)\b[\x22']?\s*[:=]\s*[\x22']?)[^\s\x22',;}]{6,})",
+    r"|(?P<email>\b[\w.%+-]+@[\w-]+(?:\.[\w-]+)*\.\w\w+)",
     r"|(?P<iban>\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b)",
     r"|(?P<card>\b\d(?:[ -]?\d){12,18}\b)",
     r"|(?P<phone>\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){2,5}\b)",
@@ -34,7 +35,8 @@ static RULES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PATTERNS).ok
 
 /// `text`, with what the rules find replaced by what it was: `<redacted:email>`.
 pub fn text(text: &str) -> Cow<'_, str> {
-    let Some(rules) = &*RULES else { return Cow::Borrowed(text) };
+    // Without rules nothing may leave.
+    let Some(rules) = &*RULES else { return Cow::Owned("<redacted>".to_owned()) };
     rules.replace_all(text, |found: &Captures<'_>| {
         let whole = found.get(0).map_or("", |m| m.as_str());
         let names = rules.capture_names().flatten();
@@ -49,7 +51,7 @@ pub fn text(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Every text in `value`; keys of objects stay.
+/// Every text in `value`, keys of objects included.
 pub fn value(value: &mut Value) {
     match value {
         Value::String(whole) => {
@@ -58,7 +60,13 @@ pub fn value(value: &mut Value) {
             }
         }
         Value::Array(items) => items.iter_mut().for_each(self::value),
-        Value::Object(members) => members.values_mut().for_each(self::value),
+        Value::Object(members) => {
+            members.values_mut().for_each(self::value);
+            if members.keys().any(|key| matches!(text(key), Cow::Owned(_))) {
+                let all = std::mem::take(members).into_iter();
+                *members = all.map(|(key, value)| (text(&key).into_owned(), value)).collect();
+            }
+        }
         _ => {}
     }
 }
@@ -118,6 +126,9 @@ mod tests {
     fn a_secret_leaves_with_a_fixture() {
         for (given, expected) in [
             ("mail a.b+c@example.org now", "mail <redacted:email> now"),
+            ("j\u{f6}rg@b\u{fc}cher.example", "<redacted:email>"),
+            ("postgres://admin:hunter2@db/x", "postgres<redacted:token>db/x"),
+            ("password: hunter22", "<redacted:token>"),
             ("key sk-proj-abcdEFGH1234567890xyz.", "key <redacted:token>."),
             ("AKIAIOSFODNN7EXAMPLE", "<redacted:token>"),
             ("Authorization: Bearer abcdefghij0123456789", "Authorization: <redacted:token>"),
@@ -146,6 +157,6 @@ mod tests {
         }
         let mut nested = json!({"a@example.org": [{"x": "a@example.org"}, 1]});
         value(&mut nested);
-        assert_eq!(nested, json!({"a@example.org": [{"x": "<redacted:email>"}, 1]}));
+        assert_eq!(nested, json!({"<redacted:email>": [{"x": "<redacted:email>"}, 1]}));
     }
 }

@@ -1,6 +1,6 @@
 //! MCP over Streamable HTTP: the tools are those of the record.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     http::{HeaderMap, StatusCode},
@@ -20,14 +20,14 @@ use crate::{
     run::model::StepKind,
 };
 
-pub(super) async fn answer(simulation: &Simulation, headers: &HeaderMap, body: &Value) -> Response {
+pub(super) async fn answer(simulation: &Arc<Simulation>, headers: &HeaderMap, body: &Value) -> Response {
     let version = headers.get("mcp-protocol-version").and_then(|value| value.to_str().ok());
     let posted = mcp::read(body, version);
     let mut responses = Vec::new();
     for message in &posted.messages {
         let response = match &message.request {
             Request::CallTool(call) => {
-                let reply = simulation.answer(&Call::Tool(call.clone()), false).await;
+                let reply = simulation.answer(Arc::new(Call::Tool(call.clone())), false).await;
                 Some(match &reply.answer {
                     Answer::Tool(tool) => message.answered(tool),
                     Answer::Failed(failed) => message.failed(failed),

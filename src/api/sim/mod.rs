@@ -57,24 +57,7 @@ async fn serve(
         Ok(body) => body,
         Err(response) => return response,
     };
-    let is_large = body.len() > LARGE_BYTES;
-    let work = async move { answer(&simulation, ask, &parts.headers, &body).await };
-    if !is_large {
-        return work.await;
-    }
-    // Reading it would keep a thread from others.
-    let here = tokio::runtime::Handle::current();
-    match tokio::task::spawn_blocking(move || here.block_on(work)).await {
-        Ok(response) => response,
-        Err(error) => {
-            tracing::error!(%error, "a call of an agent ended early");
-            problem(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "spanreel_internal",
-                "spanreel: see the log of the server",
-            )
-        }
-    }
+    answer(&simulation, ask, &parts.headers, &body).await
 }
 
 /// The whole body, within the limits of the settings.
@@ -94,8 +77,8 @@ async fn whole(sessions: &Sessions, body: Body) -> Result<Bytes, Response> {
     }
 }
 
-async fn answer(simulation: &Simulation, ask: Ask, headers: &HeaderMap, body: &[u8]) -> Response {
-    let json = match serde_json::from_slice::<Value>(body) {
+async fn answer(simulation: &Arc<Simulation>, ask: Ask, headers: &HeaderMap, body: &Bytes) -> Response {
+    let json = match parse(body).await {
         Ok(json) => json,
         Err(_) if body.is_empty() => Value::Null,
         Err(error) => {
@@ -131,8 +114,19 @@ async fn answer(simulation: &Simulation, ask: Ask, headers: &HeaderMap, body: &[
     }
 }
 
+/// The JSON of a body. A large one would keep a thread from other sockets.
+async fn parse(body: &Bytes) -> Result<Value, String> {
+    let read = |body: &[u8]| serde_json::from_slice::<Value>(body).map_err(|error| error.to_string());
+    if body.len() <= LARGE_BYTES {
+        return read(body);
+    }
+    let body = body.clone();
+    let read = tokio::task::spawn_blocking(move || read(&body)).await;
+    read.unwrap_or_else(|error| Err(error.to_string()))
+}
+
 async fn model_call(
-    simulation: &Simulation,
+    simulation: &Arc<Simulation>,
     surface: &'static dyn Surface,
     model: Option<&str>,
     streams: bool,
@@ -150,17 +144,17 @@ async fn model_call(
         }
     };
     surface.resolve(&mut call, &|id| simulation.given(id));
-    let asked = Call::Model(call);
-    let mut reply = simulation.answer(&asked, is_resent(headers)).await;
+    let asked = Arc::new(Call::Model(call));
+    let mut reply = simulation.answer(Arc::clone(&asked), is_resent(headers)).await;
     if reply.answer == Answer::Live {
         reply = simulation.block(&asked, "no upstream is configured for live calls");
     }
-    let Call::Model(call) = asked else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
-    answered(surface, &call, &reply, simulation.speed())
+    let Call::Model(call) = &*asked else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
+    answered(surface, call, &reply, simulation.speed())
 }
 
 async fn embed(
-    simulation: &Simulation,
+    simulation: &Arc<Simulation>,
     headers: &HeaderMap,
     call: Result<crate::replay::sim::call::EmbeddingCall, String>,
     write: impl Fn(&crate::replay::sim::call::EmbeddingCall, &crate::replay::sim::call::EmbeddingAnswer) -> Value,
@@ -171,23 +165,28 @@ async fn embed(
             return problem(StatusCode::BAD_REQUEST, "spanreel_body", &format!("spanreel: {reason}"));
         }
     };
-    let asked = Call::Embedding(call);
-    let mut reply = simulation.answer(&asked, is_resent(headers)).await;
+    let asked = Arc::new(Call::Embedding(call));
+    let mut reply = simulation.answer(Arc::clone(&asked), is_resent(headers)).await;
     if reply.answer == Answer::Live {
         reply = simulation.block(&asked, "no upstream is configured for live calls");
     }
-    let Call::Embedding(call) = asked else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
+    let Call::Embedding(call) = &*asked else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
     let response = match &reply.answer {
-        Answer::Embedding(answer) => respond::json(write(&call, answer)),
+        Answer::Embedding(answer) => respond::json(write(call, answer)),
         other => respond::otherwise(&crate::replay::wire::OpenAiChat, other),
     };
     with_step(response, &reply)
 }
 
 /// `POST tools/{name}`: the body is the arguments.
-async fn tool_call(simulation: &Simulation, name: String, headers: &HeaderMap, arguments: Value) -> Response {
-    let asked = Call::Tool(ToolCall { name, arguments });
-    let reply = simulation.answer(&asked, is_resent(headers)).await;
+async fn tool_call(
+    simulation: &Arc<Simulation>,
+    name: String,
+    headers: &HeaderMap,
+    arguments: Value,
+) -> Response {
+    let asked = Arc::new(Call::Tool(ToolCall { name, arguments }));
+    let reply = simulation.answer(asked, is_resent(headers)).await;
     let response = match &reply.answer {
         Answer::Tool(tool) => respond::json(json!({
             "result": tool.result, "is_error": tool.is_error, "step_index": tool.step,

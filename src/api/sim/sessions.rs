@@ -2,7 +2,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
@@ -25,6 +28,9 @@ use crate::{
     run::{Run, model::StepKind},
     tenant::TenantId,
 };
+
+/// The longest that a session lasts, whatever the configuration says.
+const TTL_MAX_S: u64 = 366 * 24 * 3600;
 
 /// What `POST /v1/runs/{id}/simulations` and `spanreel simulate` ask for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -101,6 +107,7 @@ pub struct Simulation {
     expires: Instant,
     expires_at: SystemTime,
     held: Mutex<VecDeque<(Held, oneshot::Sender<()>)>>,
+    is_closed: AtomicBool,
 }
 
 /// All simulations of a server. A secret opens one; nothing else does.
@@ -143,7 +150,7 @@ impl Sessions {
             is_redacted: order.is_redacted,
         };
         let session = Session::new(runs.clone(), settings, id.clone())?;
-        let ttl = Duration::from_secs(self.settings.session_ttl_s);
+        let ttl = Duration::from_secs(self.settings.session_ttl_s.min(TTL_MAX_S));
         let simulation = Arc::new(Simulation {
             id,
             tenant,
@@ -153,6 +160,7 @@ impl Sessions {
             expires: Instant::now() + ttl,
             expires_at: SystemTime::now() + ttl,
             held: Mutex::default(),
+            is_closed: AtomicBool::new(false),
         });
         let mut open = self.by_secret.lock();
         let now = Instant::now();
@@ -173,7 +181,8 @@ impl Sessions {
     /// The simulation of that id, when it is the tenant's.
     pub fn find(&self, tenant: &TenantId, id: &str) -> Option<Arc<Simulation>> {
         let open = self.by_secret.lock();
-        open.values().find(|simulation| simulation.id == id && simulation.tenant == *tenant).cloned()
+        let mut all = open.values().filter(|simulation| simulation.expires > Instant::now());
+        all.find(|simulation| simulation.id == id && simulation.tenant == *tenant).cloned()
     }
 
     /// Ends a simulation; its secret opens nothing from now on.
@@ -181,16 +190,28 @@ impl Sessions {
         let found = self.find(tenant, id)?;
         self.by_secret.lock().retain(|_, simulation| simulation.id != id);
         // Whoever is held gets an answer.
-        found.held.lock().clear();
+        let mut held = found.held.lock();
+        found.is_closed.store(true, Ordering::SeqCst);
+        held.clear();
+        drop(held);
         Some(found)
     }
 }
 
 impl Simulation {
     /// Answers a call; a pause comes before the answer.
-    pub async fn answer(&self, call: &Call, is_resent: bool) -> Reply {
-        let reply = self.session.answer(call, is_resent);
-        let (kind, name) = match call {
+    pub async fn answer(self: &Arc<Self>, call: Arc<Call>, is_resent: bool) -> Reply {
+        let (own, asked) = (Arc::clone(self), Arc::clone(&call));
+        // Calls of one session wait for each other, which must not keep a thread from other sockets.
+        let found = tokio::task::spawn_blocking(move || own.session.answer(&asked, is_resent)).await;
+        let reply = match found {
+            Ok(reply) => reply,
+            Err(error) => {
+                tracing::error!(%error, "a call of an agent ended early");
+                return self.session.block(&call, "the server failed; its log says why");
+            }
+        };
+        let (kind, name) = match &*call {
             Call::Model(call) => (StepKind::ModelCall, &call.model),
             Call::Tool(call) => (StepKind::ToolCall, &call.name),
             Call::Embedding(call) => (StepKind::Embedding, &call.model),
@@ -201,12 +222,24 @@ impl Simulation {
             Breakpoint::Name(other) => other == name,
         };
         if self.order.step || self.order.breakpoints.iter().any(stops) {
-            let (go_on, wait) = oneshot::channel();
-            self.held.lock().push_back((Held { step_index, kind, name: name.clone() }, go_on));
-            // A session that ends lets go of what it holds.
-            let _ = wait.await;
+            self.hold(Held { step_index, kind, name: name.clone() }).await;
         }
         reply
+    }
+
+    /// Waits until somebody lets go, or the session ends.
+    async fn hold(&self, held: Held) {
+        let (go_on, wait) = oneshot::channel();
+        {
+            let mut queue = self.held.lock();
+            // What went away waits no longer.
+            queue.retain(|(_, go_on)| !go_on.is_closed());
+            if self.is_closed.load(Ordering::SeqCst) {
+                return;
+            }
+            queue.push_back((held, go_on));
+        }
+        let _ = tokio::time::timeout_at(self.expires.into(), wait).await;
     }
 
     /// Lets go of the call that has been held longest; `None` when none is held.
@@ -248,7 +281,8 @@ impl Simulation {
     /// Where it stands.
     pub fn status(&self) -> Value {
         let (answered, refused) = self.session.counts();
-        let held = self.held.lock();
+        let mut held = self.held.lock();
+        held.retain(|(_, go_on)| !go_on.is_closed());
         json!({
             "simulation_id": self.id,
             "run_id": self.runs.first().map(|run| &run.run_id),

@@ -67,32 +67,58 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<u8, Failure> {
+    let holds = arguments.step || !arguments.breakpoints.is_empty();
+    if holds && arguments.command.is_empty() {
+        return Err(Failure::new(
+            exit::USAGE,
+            "--step and --break hold the calls of a command; give one behind --",
+        ));
+    }
+    // What cannot be written is told before the agent runs, not after.
+    for path in arguments.report.iter().chain(&arguments.junit) {
+        write_file(path, "")?;
+    }
     let mut host = Host::open(&arguments.place, &arguments.runs, order(&arguments)?)?;
-    let ended = match arguments.command.split_first() {
-        Some((program, rest)) => {
-            say_partial(host.document());
-            let holds = arguments.step || !arguments.breakpoints.is_empty();
-            Some(execute(&mut host, program, rest, holds, arguments.json)?)
-        }
-        None => {
-            show_session(host.document(), arguments.json, out)?;
-            attend(&host, io::stdin().lock(), arguments.json, out)?;
-            None
+    let ended = match execute_or_attend(&mut host, &arguments, holds, out) {
+        Ok(ended) => ended,
+        Err(failure) => {
+            // The session is of no use to anyone.
+            drop(host.end());
+            return Err(failure);
         }
     };
     let found = host.end()?;
+    match (arguments.json, ended) {
+        (true, None) => writeln!(out, "{}", serde_json::to_string(&found).map_err(io::Error::from)?)?,
+        (true, Some(_)) => write_json(out, &serde_json::to_value(&found).map_err(io::Error::from)?)?,
+        (false, _) => report::show(&found, &mut io::stderr().lock())?,
+    }
+    if let Some(status) = ended.filter(|status| !status.success()) {
+        eprintln!("the command failed: {status}");
+    }
     if let Some(path) = &arguments.report {
         write_file(path, &serde_json::to_string_pretty(&found).map_err(io::Error::from)?)?;
     }
     if let Some(path) = &arguments.junit {
         write_file(path, &report::junit(&found))?;
     }
-    match (arguments.json, ended) {
-        (true, None) => writeln!(out, "{}", serde_json::to_string(&found).map_err(io::Error::from)?)?,
-        (true, Some(_)) => write_json(out, &serde_json::to_value(&found).map_err(io::Error::from)?)?,
-        (false, _) => report::show(&found, &mut io::stderr().lock())?,
-    }
     Ok(code_of(&found, ended))
+}
+
+/// How the command ended; `None` when there is none, and whoever started this has had enough.
+fn execute_or_attend(
+    host: &mut Host,
+    arguments: &Arguments,
+    holds: bool,
+    out: &mut dyn Write,
+) -> Result<Option<ExitStatus>, Failure> {
+    if let Some((program, rest)) = arguments.command.split_first() {
+        say_partial(host.document());
+        return execute(host, program, rest, holds, arguments.json).map(Some);
+    }
+    show_session(host.document(), arguments.json, out)?;
+    attend(host, io::stdin().lock(), arguments.json, out)?;
+    Ok(None)
 }
 
 /// 0 the same, 1 diverged, 3 a hole, 4 blocked, 5 budget, 6 the command failed and nothing diverged.

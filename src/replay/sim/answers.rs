@@ -21,6 +21,8 @@ use crate::{
 const DIMENSIONS_DEFAULT: usize = 1536;
 /// The longest vector that is made.
 const DIMENSIONS_MAX: usize = 16_384;
+/// The most numbers that one answer holds.
+const NUMBERS_MAX: usize = 2 << 20;
 /// Status of a recorded failure whose status is not in the record.
 const STATUS_DEFAULT: u16 = 500;
 
@@ -80,6 +82,11 @@ pub(super) fn of_embedding(step: &Step, call: &EmbeddingCall) -> Answer {
     let recorded = vectors(step);
     let length = call.dimensions.or_else(|| recorded.first().map(Vec::len));
     let length = length.unwrap_or(DIMENSIONS_DEFAULT).clamp(1, DIMENSIONS_MAX);
+    if call.inputs.len().saturating_mul(length) > NUMBERS_MAX {
+        let message =
+            format!("spanreel: more than {NUMBERS_MAX} numbers in one answer; embed fewer texts at once");
+        return Answer::Failed(Failed { step: step.index, status: 400, kind: String::new(), message });
+    }
     let made = || call.inputs.iter().map(|text| vector(text, length)).collect();
     Answer::Embedding(EmbeddingAnswer {
         step: step.index,

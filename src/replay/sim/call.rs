@@ -28,10 +28,8 @@ impl Call {
             Self::Model(call) => {
                 call.system.iter_mut().for_each(redact::part);
                 call.messages.iter_mut().flat_map(|m| &mut m.parts).for_each(redact::part);
-                for tool in &mut call.tools {
-                    tool.description = redact::text(&tool.description).into_owned();
-                    redact::value(&mut tool.parameters);
-                }
+                call.tools =
+                    std::mem::take(&mut call.tools).into_iter().map(ToolDefinition::redacted).collect();
             }
             Self::Tool(call) => redact::value(&mut call.arguments),
             Self::Embedding(call) => {
@@ -88,6 +86,15 @@ pub struct ToolDefinition {
     pub description: String,
     /// The JSON schema of its arguments; `null` when not said.
     pub parameters: Value,
+}
+
+impl ToolDefinition {
+    /// What it is for, and its schema, masked; its name stays.
+    pub(in crate::replay) fn redacted(mut self) -> Self {
+        self.description = redact::text(&self.description).into_owned();
+        redact::value(&mut self.parameters);
+        self
+    }
 }
 
 /// A tool that is called.

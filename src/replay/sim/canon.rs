@@ -55,6 +55,15 @@ pub(super) struct Said {
 }
 
 impl Said {
+    /// About how many bytes it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let of = |item: &Item| match item {
+            Item::System(text) | Item::Text { text, .. } => text.len(),
+            other => other.document().to_string().len(),
+        };
+        self.system.iter().chain(&self.items).map(of).sum()
+    }
+
     /// Adds the parts of instructions.
     pub(super) fn instruct(&mut self, parts: &[Part]) {
         let message = Message { role: "system".into(), parts: parts.to_vec(), ..Message::default() };
@@ -103,8 +112,15 @@ fn item(role: &str, part: &Part) -> Option<Item> {
             let arguments = if arguments.is_null() { Value::Object(Map::new()) } else { arguments };
             Item::Call { name: name.clone(), arguments }
         }
-        Part::ToolCallResponse { response, .. } => {
-            Item::Result(opened(response.as_ref().unwrap_or(&Value::Null)))
+        Part::ToolCallResponse { response, extra, .. } => {
+            let result = opened(response.as_ref().unwrap_or(&Value::Null));
+            let failed = extra.get("is_error").and_then(Value::as_bool) == Some(true);
+            // Few producers record that a tool failed beside what it said.
+            Item::Result(if failed {
+                Value::Object(Map::from_iter([("error".into(), result)]))
+            } else {
+                result
+            })
         }
         Part::Reasoning { .. } => return None,
         Part::Other(members) => {
@@ -232,12 +248,6 @@ fn text_of(value: &Value, map: &dyn Fn(&str) -> String) -> String {
             Value::Array(items) => items.iter().map(|item| mapped(item, map)).collect(),
             Value::Object(members) => {
                 members.iter().map(|(key, value)| (key.clone(), mapped(value, map))).collect()
-            }
-            // An epoch second is a number as often as a text.
-            Value::Number(number) => {
-                let text = number.to_string();
-                let free = map(&text);
-                if free == text { value.clone() } else { Value::String(free) }
             }
             other => other.clone(),
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     call::{Answer, Refused, RefusedCode},
+    canon::Print,
     facets::Difference,
     nearest::{self, LIKENESS_MIN, Live},
     plan::{Keys, Recorded, Rung as Key, Target},
@@ -24,6 +25,15 @@ pub(super) struct Asked {
     pub on_miss: OnMiss,
 }
 
+impl Asked {
+    /// A hash of all that was sent: a call that is sent again has the same.
+    pub(super) fn sent(&self) -> Option<Print> {
+        let keys = self.keys.first()?;
+        let text = format!("{:?}", self.live.facets);
+        Some(*blake3::Hasher::new().update(&keys.exact).update(text.as_bytes()).finalize().as_bytes())
+    }
+}
+
 /// What a call got.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
@@ -39,7 +49,7 @@ impl Session {
         asked: &Arc<Asked>,
         answer: &dyn Fn(&Recorded) -> Option<Answer>,
     ) -> Reply {
-        let outcome = asked.keys.first().and_then(|keys| state.outcomes.get(&keys.exact)).copied();
+        let outcome = asked.sent().and_then(|sent| state.outcomes.get(&sent)).copied();
         if asked.is_resent
             && let Some(outcome) = outcome
             && let Some(reply) = self.again(state, outcome, answer)
@@ -153,7 +163,13 @@ impl Session {
         let on = |key: Key| {
             asked.keys.iter().flat_map(move |keys| self.plan.find(key, keys)).copied().filter(open)
         };
-        for (key, rung) in [(Key::Exact, Rung::Exact), (Key::Loose, Rung::Volatile)] {
+        let is_lenient = self.settings.mode == Mode::Lenient;
+        // What a tool is called with is what it acts on: there an id is not volatile.
+        let rungs: &[_] = match asked.target {
+            Target::Tool if !is_lenient => &[(Key::Exact, Rung::Exact)],
+            _ => &[(Key::Exact, Rung::Exact), (Key::Loose, Rung::Volatile)],
+        };
+        for (key, rung) in rungs.iter().copied() {
             if let Some(at) = on(key).find(|at| difference(*at) == Difference::None) {
                 return Some((at, rung));
             }
@@ -164,7 +180,6 @@ impl Session {
         if let Some(at) = on(Key::Bag).find(|at| difference(*at) <= Difference::Weak) {
             return Some((at, Rung::Volatile));
         }
-        let is_lenient = self.settings.mode == Mode::Lenient;
         if is_lenient || asked.target == Target::Embedding {
             let same = |at: &usize| {
                 self.plan.call(*at).is_some_and(|call| {
@@ -214,8 +229,8 @@ impl Session {
     }
 
     pub(super) fn remember(&self, state: &mut State, asked: &Arc<Asked>, outcome: Outcome) {
-        if let Some(keys) = asked.keys.first() {
-            let _ = state.outcomes.insert(keys.exact, outcome);
+        if let Some(sent) = asked.sent() {
+            let _ = state.outcomes.insert(sent, outcome);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::{
     call::{Answer, Refused, RefusedCode},
     ladder::{Asked, Outcome},
@@ -10,19 +12,27 @@ use super::{
     report::{Class, Miss, Near, Rung},
     session::{Reply, Session, State},
 };
-use crate::run::model::StepKind;
+use crate::{replay::diff::json::Change, run::model::StepKind};
 
 /// Refusals that are kept; an agent that does not stop is refused all the same.
 const MISSES_MAX: usize = 10_000;
-/// Refused calls that are kept whole, so that the report can tell them by what was left open in the end.
+/// Refused calls that are kept whole, so that the report can tell them by what was left open in the end: how many, and
+/// their bytes in a session.
 const WHOLE_MAX: usize = 100;
+const WHOLE_BYTES_MAX: usize = 4 << 20;
+/// Differences that a miss tells, and the bytes of a value in one.
+const DIFFS_MAX: usize = 100;
+const VALUE_BYTES_MAX: usize = 16 << 10;
 
 impl Session {
     /// Why no recorded call answers `asked`, by those that are open now.
     fn explain_by(&self, open: &[usize], asked: &Asked) -> Miss {
         let candidates = nearest::candidates(&self.plan, asked.target, open.iter().copied(), &asked.live);
         let best = candidates.iter().find(|c| c.likeness >= LIKENESS_MIN).copied();
-        let diffs = best.map(|best| nearest::changes(&self.plan, best.at, &asked.live)).unwrap_or_default();
+        let mut diffs =
+            best.map(|best| nearest::changes(&self.plan, best.at, &asked.live)).unwrap_or_default();
+        diffs.truncate(DIFFS_MAX);
+        diffs.iter_mut().for_each(shorten);
         let near = |c: &nearest::Candidate| {
             let call = self.plan.call(c.at)?;
             Some(Near { step: self.step_ref(call)?, likeness: (c.likeness * 1000.0).round() / 1000.0 })
@@ -114,11 +124,25 @@ impl Session {
         let refused = Refused { code, step: miss.step_index, message: miss.message.clone() };
         if state.misses.len() < MISSES_MAX {
             self.remember(state, asked, Outcome::Missed(state.misses.len()));
-            let is_explained = code == RefusedCode::Divergence;
-            let whole = (is_explained && state.misses.len() < WHOLE_MAX).then(|| Arc::clone(asked));
+            let bytes = asked.live.said.bytes();
+            let fits =
+                state.misses.len() < WHOLE_MAX && state.kept_bytes.saturating_add(bytes) <= WHOLE_BYTES_MAX;
+            let whole = (code == RefusedCode::Divergence && fits).then(|| Arc::clone(asked));
+            state.kept_bytes += whole.as_ref().map_or(0, |_| bytes);
             state.misses.push((miss, whole));
         }
         Reply::without_step(Answer::Refused(refused), None::<Rung>)
+    }
+}
+
+/// A value that is too long to be told is told by its length.
+fn shorten(change: &mut Change) {
+    for value in [&mut change.before, &mut change.after].into_iter().flatten() {
+        let length = value.to_string().len();
+        if length > VALUE_BYTES_MAX {
+            *value = Value::from(format!("({length} bytes)"));
+            change.words.clear();
+        }
     }
 }
 

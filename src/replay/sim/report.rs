@@ -186,7 +186,7 @@ pub struct Report {
 impl Session {
     /// What was found so far.
     pub fn report(&self) -> Report {
-        let state = self.state.lock();
+        let state = self.state.lock().snapshot();
         let runs = &self.plan.runs;
         let extra = self.misses(&state);
         let answered = self.answered(&state);

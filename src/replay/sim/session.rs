@@ -147,8 +147,10 @@ pub struct Session {
 pub(super) struct State {
     /// By position in the plan.
     pub uses: Vec<Option<Use>>,
-    /// With the calls themselves, of the first ones.
+    /// With the calls themselves, as far as they fit.
     pub misses: Vec<(Miss, Option<Arc<Asked>>)>,
+    /// Bytes of the calls that are kept.
+    pub kept_bytes: usize,
     /// By the exact key of a live call: what it got last.
     pub outcomes: HashMap<Print, Outcome>,
     /// By the id of an answer: how it came about.
@@ -159,6 +161,20 @@ pub(super) struct State {
     pub live: u32,
     /// Vectors were made up.
     pub has_vectors: bool,
+}
+
+impl State {
+    /// What a report is made of: making it takes long, and calls must not wait for it.
+    pub(super) fn snapshot(&self) -> Self {
+        Self {
+            uses: self.uses.clone(),
+            misses: self.misses.clone(),
+            by_rule: self.by_rule,
+            live: self.live,
+            has_vectors: self.has_vectors,
+            ..Self::default()
+        }
+    }
 }
 
 /// How an answer came about, for calls that name it instead of repeating the conversation.

@@ -320,3 +320,74 @@ fn an_order_that_was_not_recorded_makes_a_divergence() {
     });
     assert_eq!(rung(shuffled), Some(Rung::Volatile));
 }
+
+/// Scenario: a failure was recorded; then another model is asked, and with other settings, as a fallback does.
+/// Guarantee: they are other calls, and not the first one sent again.
+#[test]
+fn a_fallback_to_another_model_gets_the_recorded_failure() {
+    let hello = json!([{"role": "user", "content": "hi"}]);
+    let error = Failure { kind: None, message: Some("slow down".into()), status_code: Some(429) };
+    let failing = Step { status: OpStatus::Error, error: Some(error), ..model(&[0], json!([])) };
+    let session = session(&run(hello.clone(), vec![failing]), Mode::Strict);
+    let Call::Model(first) = ask(hello) else { panic!() };
+    assert!(matches!(session.answer(&Call::Model(first.clone()), false).answer, Answer::Failed(_)));
+    let other = ModelCall { model: "claude-sonnet-4".into(), ..first.clone() };
+    for is_resent in [false, true] {
+        let answer = session.answer(&Call::Model(other.clone()), is_resent).answer;
+        assert!(matches!(answer, Answer::Refused(_)), "{answer:?}");
+    }
+    assert!(matches!(session.answer(&Call::Model(first), true).answer, Answer::Failed(_)));
+    assert_eq!(session.report().verdict, Verdict::Diverged);
+}
+
+/// Scenario: a tool is called with another id, and a tool's result says that it failed where the recorded one did not.
+/// Guarantee: both are divergences in the strict mode.
+#[test]
+fn a_tool_acts_on_another_thing_or_its_failure_is_overlooked() {
+    let deleted = tool("delete", json!({"id": "2f1c7c8e-9b0a-4d55-8a53-0d5b7a9f1c22"}), json!("gone"));
+    let session = session(&run(json!([]), vec![deleted]), Mode::Strict);
+    let call = |id: &str| Call::Tool(ToolCall { name: "delete".into(), arguments: json!({"id": id}) });
+    assert!(matches!(
+        session.answer(&call("00000000-9b0a-4d55-8a53-0d5b7a9f1c22"), false).answer,
+        Answer::Refused(_)
+    ));
+    assert!(matches!(
+        session.answer(&call("2f1c7c8e-9b0a-4d55-8a53-0d5b7a9f1c22"), false).answer,
+        Answer::Tool(_)
+    ));
+    let failed = json!([
+        {"role": "user", "content": "Umbrella in Paris?"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "w", "input": {"c": "Paris"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "is_error": true, "content": "{\"rain\":true}"}]},
+    ]);
+    let session = super::session(&weather(), Mode::Strict);
+    let Call::Model(call) = ask(failed) else { panic!() };
+    let call = ModelCall { system: vec![Part::text(SYSTEM)], ..call };
+    assert_ne!(session.answer(&Call::Model(call), false).rung, Some(Rung::Exact));
+}
+
+/// Scenario: an agent sends large calls that were never recorded, again and again.
+/// Guarantee: what is kept of them is bounded, and the report tells each.
+#[test]
+fn calls_that_were_refused_fill_the_memory() {
+    let session = session(&weather(), Mode::Strict);
+    for n in 0..12 {
+        let text = format!("{n} {}", "x".repeat(1 << 20));
+        let _ = session.answer(&ask(first_turn(SYSTEM, &text)), false);
+    }
+    assert!(session.state.lock().kept_bytes <= 4 << 20);
+    let report = session.report();
+    assert_eq!(report.extra.len(), 12);
+    assert!(serde_json::to_string(&report).unwrap().len() < 1 << 20);
+}
+
+#[test]
+fn one_answer_of_vectors_fills_the_memory() {
+    let step =
+        Step { kind: StepKind::Embedding, input_state: ContentState::NotCaptured, ..model(&[], json!([])) };
+    let session = session(&run(json!([]), vec![step]), Mode::Strict);
+    let call =
+        EmbeddingCall { model: "gpt-4o".into(), inputs: vec!["x".into(); 30_000], dimensions: Some(16_384) };
+    let answer = session.answer(&Call::Embedding(call), false).answer;
+    assert!(matches!(&answer, Answer::Failed(failed) if failed.status == 400), "{answer:?}");
+}
