@@ -29,8 +29,11 @@ pub(super) fn show(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let answered = u64::try_from(report.matches.len()).unwrap_or(u64::MAX);
     let exact = report.matches.iter().filter(|found| found.rung == Rung::Exact).count();
     writeln!(out, "  {} answered, {exact} exactly; {} refused", count(answered, "call"), report.extra.len())?;
-    for found in report.matches.iter().filter(|found| !found.drift.is_empty()).take(LISTED_MAX) {
-        writeln!(out, "  {} matched as {:?}:", named(&found.step), found.rung)?;
+    for found in
+        report.matches.iter().filter(|found| found.rung != Rung::Exact || found.patched).take(LISTED_MAX)
+    {
+        let patched = if found.patched { ", with the answer of a patch" } else { "" };
+        writeln!(out, "  {} matched as {}{patched}", named(&found.step), word(found.rung))?;
         found.drift.iter().take(LISTED_MAX).try_for_each(|change| show_change(change, out))?;
     }
     if let Some(first) = &report.first_divergence {
@@ -42,12 +45,20 @@ pub(super) fn show(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
     list("recorded and not asked for", &report.unused, out)?;
     list("tools whose result never came back", &report.unseen, out)?;
+    if !report.synthesized.is_empty() {
+        writeln!(out, "{}", wrap(&format!("made up, not recorded: {}", report.synthesized.join(", ")), 2))?;
+    }
     let saved = &report.saved;
     let calls = u64::from(saved.model_calls);
     let tokens = saved.input_tokens.saturating_add(saved.output_tokens);
     let cost = saved.cost_usd.map(|cost| format!(", ${cost:.2}")).unwrap_or_default();
     let time = duration(Some(saved.duration_ms));
     writeln!(out, "saved: {}, {}, {time}{cost}", count(calls, "model call"), count(tokens, "token"))
+}
+
+/// The rung, as JSON has it.
+fn word(rung: Rung) -> String {
+    serde_json::to_value(rung).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 fn named(step: &StepRef) -> String {

@@ -14,9 +14,8 @@ pub(super) const RESULTS: &[&str] = &[
     "shell_call_output",
     "apply_patch_call_output",
 ];
-/// What else the model, or the provider for it, puts into a conversation.
-const OF_MODEL: &[&str] = &[
-    "reasoning",
+/// What the provider runs for the model.
+pub const OF_PROVIDER: &[&str] = &[
     "web_search_call",
     "file_search_call",
     "computer_call",
@@ -28,18 +27,23 @@ const OF_MODEL: &[&str] = &[
     "mcp_call",
     "mcp_list_tools",
     "mcp_approval_request",
-    "item_reference",
 ];
+/// What else the model puts into a conversation.
+const OF_MODEL: &[&str] = &["reasoning", "item_reference"];
 
 pub(super) fn is_item(value: &Value) -> bool {
     let kind = value.get("type").and_then(Value::as_str);
     value.get("role").is_none()
-        && kind.is_some_and(|kind| [CALLS, RESULTS, OF_MODEL].iter().any(|kinds| kinds.contains(&kind)))
+        && kind.is_some_and(|kind| {
+            [CALLS, RESULTS, OF_MODEL, OF_PROVIDER].iter().any(|kinds| kinds.contains(&kind))
+        })
 }
 
 /// True for a part in no words of the schema that the model said.
 pub(super) fn is_of_model(part: &Map<String, Value>) -> bool {
-    part.get("type").and_then(Value::as_str).is_some_and(|kind| OF_MODEL.contains(&kind))
+    part.get("type")
+        .and_then(Value::as_str)
+        .is_some_and(|kind| OF_MODEL.contains(&kind) || OF_PROVIDER.contains(&kind))
 }
 
 /// Items of one turn of the model are one message.

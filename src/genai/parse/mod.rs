@@ -9,6 +9,7 @@ pub(super) mod part;
 pub(super) mod python;
 
 pub use fast::Seen;
+pub use item::OF_PROVIDER;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};

@@ -31,7 +31,8 @@ fn collect(value: &Value, depth: usize, found: &mut Vec<ToolDefinition>) {
             }
         }
         Value::Object(members) => {
-            let wrapped = ["function", "toolSpec", "functionDeclarations", "function_declarations", "tools"];
+            let wrapped =
+                ["function", "custom", "toolSpec", "functionDeclarations", "function_declarations", "tools"];
             let inner = wrapped.iter().filter_map(|name| members.get(*name)).find(|v| !v.is_string());
             match (inner, text(members, "name"), text(members, "type")) {
                 (Some(inner), ..) => collect(inner, depth, found),
@@ -41,7 +42,9 @@ fn collect(value: &Value, depth: usize, found: &mut Vec<ToolDefinition>) {
                 (None, None, None) => {
                     // Gemini names its own tools by the member: `{"googleSearch": {}}`.
                     let single = (members.len() == 1).then(|| members.keys().next()).flatten();
-                    found.extend(single.map(|name| definition(name, &Map::new())));
+                    // A mark for a cache stands among the tools of Bedrock.
+                    let single = single.filter(|name| *name != "cachePoint");
+                    found.extend(single.map(|name| definition(&snake(name), &Map::new())));
                 }
             }
         }
@@ -49,9 +52,27 @@ fn collect(value: &Value, depth: usize, found: &mut Vec<ToolDefinition>) {
     }
 }
 
+/// `google_search` for `googleSearch`: clients write either.
+fn snake(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 1);
+    for c in name.chars() {
+        if c.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+    }
+    snake
+}
+
 fn definition(name: &str, members: &Map<String, Value>) -> ToolDefinition {
-    let schemas =
-        ["parameters", "input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema"];
+    let schemas = [
+        "parameters",
+        "input_schema",
+        "inputSchema",
+        "parametersJsonSchema",
+        "parameters_json_schema",
+        "parametersSchema",
+    ];
     let schema = schemas.iter().find_map(|name| members.get(*name)).unwrap_or(&Value::Null);
     let schema = canon::opened(schema.get("json").unwrap_or(schema));
     ToolDefinition {
@@ -113,8 +134,9 @@ mod tests {
         for value in &all {
             assert_eq!(read(value), first, "{value}");
         }
-        let own = read(&json!([{"type": "web_search"}, {"googleSearch": {}}]));
-        assert_eq!(own.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["web_search", "googleSearch"]);
+        let own =
+            read(&json!([{"type": "web_search"}, {"googleSearch": {}}, {"cachePoint": {"type": "default"}}]));
+        assert_eq!(own.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["web_search", "google_search"]);
     }
 
     #[test]

@@ -7,13 +7,16 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ErrorResponse, Surface, event_stream,
-    members::{list, member, system, text},
+    members::{member, system, text},
     pieces,
     request::messages,
 };
 use crate::{
     genai::message::Part,
-    replay::sim::call::{Failed, ModelAnswer, ModelCall, Refused, Sampling, Tokens, ToolDefinition},
+    replay::sim::{
+        call::{Failed, ModelAnswer, ModelCall, Refused, Sampling, Tokens},
+        tools,
+    },
 };
 
 /// `/model/{id}/converse` and `/converse-stream`.
@@ -28,12 +31,12 @@ impl Surface for Bedrock {
             member(body, &["messages"]).ok_or("`messages` is missing: give the messages there")?;
         let model = path_model.or_else(|| text(body, &["modelId"])).filter(|model| !model.is_empty());
         let config = member(body, &["inferenceConfig"]).unwrap_or(&Value::Null);
-        let tools = member(body, &["toolConfig"]).map(|config| list(config, &["tools"])).unwrap_or_default();
+        let offered = member(body, &["toolConfig"]).and_then(|config| member(config, &["tools"]));
         Ok(ModelCall {
             model: model.ok_or("the path names no model")?.to_owned(),
             system: system(member(body, &["system"])),
             messages: messages(conversation),
-            tools: tools.iter().filter_map(tool).collect(),
+            tools: offered.map(tools::read).unwrap_or_default(),
             sampling: Sampling {
                 temperature: member(config, &["temperature"]).and_then(Value::as_f64),
                 top_p: member(config, &["topP"]).and_then(Value::as_f64),
@@ -111,16 +114,6 @@ fn error_type(kind: &str, status: StatusCode) -> &str {
         400..500 => "ValidationException",
         _ => "InternalServerException",
     }
-}
-
-fn tool(tool: &Value) -> Option<ToolDefinition> {
-    let spec = member(tool, &["toolSpec"])?;
-    let schema = member(spec, &["inputSchema"]).and_then(|schema| member(schema, &["json"]));
-    Some(ToolDefinition {
-        name: text(spec, &["name"])?.to_owned(),
-        description: text(spec, &["description"]).unwrap_or_default().to_owned(),
-        parameters: schema.cloned().unwrap_or_default(),
-    })
 }
 
 /// The schema stands there as JSON text.

@@ -10,11 +10,12 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ErrorResponse, Surface, event,
-    members::{list, member, system, text},
+    members::{member, system, text},
     request::messages,
 };
-use crate::replay::sim::call::{
-    EmbeddingAnswer, EmbeddingCall, Failed, ModelAnswer, ModelCall, Refused, Sampling, ToolDefinition,
+use crate::replay::sim::{
+    call::{EmbeddingAnswer, EmbeddingCall, Failed, ModelAnswer, ModelCall, Refused, Sampling},
+    tools,
 };
 use write::{in_pieces, response, written};
 
@@ -31,7 +32,7 @@ impl Surface for Gemini {
             model: model(body, path_model)?,
             system: system(member(body, &["systemInstruction", "system_instruction"])),
             messages: messages(contents),
-            tools: list(body, &["tools"]).iter().flat_map(tools).collect(),
+            tools: member(body, &["tools"]).map(tools::read).unwrap_or_default(),
             sampling: Sampling {
                 temperature: member(config, &["temperature"]).and_then(Value::as_f64),
                 top_p: member(config, &["topP", "top_p"]).and_then(Value::as_f64),
@@ -130,21 +131,6 @@ fn model(body: &Value, path_model: Option<&str>) -> Result<String, String> {
     let named = named.strip_prefix("publishers/google/").unwrap_or(named);
     let named = named.strip_prefix("models/").unwrap_or(named);
     if named.is_empty() { Err("the path names no model".into()) } else { Ok(named.to_owned()) }
-}
-
-/// The functions of a tool. Tools that the provider runs itself have none.
-fn tools(tool: &Value) -> Vec<ToolDefinition> {
-    const PARAMETERS: &[&str] =
-        &["parameters", "parametersJsonSchema", "parameters_json_schema", "parametersSchema"];
-    let declared = list(tool, &["functionDeclarations", "function_declarations"]).iter();
-    let definition = |declared| {
-        Some(ToolDefinition {
-            name: text(declared, &["name"])?.to_owned(),
-            description: text(declared, &["description"]).unwrap_or_default().to_owned(),
-            parameters: member(declared, PARAMETERS).cloned().unwrap_or_default(),
-        })
-    };
-    declared.filter_map(definition).collect()
 }
 
 fn response_format(config: &Value) -> Option<&Value> {

@@ -12,24 +12,9 @@ use super::{
     openai, request,
 };
 use crate::{
-    genai::message::Message,
+    genai::{message::Message, parse::OF_PROVIDER},
     replay::sim::call::{Failed, ModelAnswer, ModelCall, Refused, Tokens},
 };
-
-/// Items beside messages, reasoning and calls of the program's tools.
-const OWN_ITEMS: &[&str] = &[
-    "web_search_call",
-    "file_search_call",
-    "computer_call",
-    "code_interpreter_call",
-    "image_generation_call",
-    "local_shell_call",
-    "shell_call",
-    "apply_patch_call",
-    "mcp_call",
-    "mcp_list_tools",
-    "mcp_approval_request",
-];
 
 /// Responses.
 #[derive(Clone, Copy, Debug)]
@@ -219,7 +204,7 @@ fn item(call: &ModelCall, said: &Said, id: &dyn Fn(&str) -> String) -> Option<Va
             }
         }
         // What the provider did itself is an item as it was recorded.
-        Said::Other { kind, block } if OWN_ITEMS.contains(kind) => {
+        Said::Other { kind, block } if OF_PROVIDER.contains(kind) => {
             let mut item = Value::Object((*block).clone());
             set(&mut item, "id", id(kind));
             item

@@ -9,7 +9,10 @@ use crate::{
         message::{Message, Part},
         parse,
     },
-    replay::sim::call::{Sampling, ToolDefinition},
+    replay::sim::{
+        call::{Sampling, ToolDefinition},
+        tools,
+    },
 };
 
 /// The members of a request.
@@ -46,24 +49,9 @@ pub(super) fn parts(content: Option<&Value>) -> Vec<Part> {
     messages(&json!([{"role": "system", "content": content}])).into_iter().flat_map(|m| m.parts).collect()
 }
 
-/// The tools in the lists under `keys`.
+/// The tools in the lists under `keys`, by the reader that recorded ones are read with.
 pub(super) fn tools(body: &Map<String, Value>, keys: &[&str]) -> Vec<ToolDefinition> {
-    let lists = keys.iter().filter_map(|key| body.get(*key)?.as_array());
-    lists.flatten().filter_map(tool).collect()
-}
-
-/// A tool in any provider's shape. A built-in one without a name is called by its type.
-fn tool(tool: &Value) -> Option<ToolDefinition> {
-    let inner =
-        ["function", "custom"].iter().find_map(|key| tool.get(*key).filter(|inner| inner.is_object()));
-    let inner = inner.unwrap_or(tool);
-    let text = |key: &str| inner.get(key).and_then(Value::as_str);
-    let parameters = ["parameters", "input_schema"].iter().find_map(|key| inner.get(*key)).cloned();
-    Some(ToolDefinition {
-        name: text("name").or_else(|| text("type"))?.to_owned(),
-        description: text("description").unwrap_or_default().to_owned(),
-        parameters: parameters.unwrap_or_default(),
-    })
+    keys.iter().filter_map(|key| body.get(*key)).flat_map(tools::read).collect()
 }
 
 /// The settings of a request; `limits` are the names for the greatest number of tokens, the valid one first.

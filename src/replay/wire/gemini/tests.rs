@@ -81,7 +81,8 @@ fn a_request_depends_on_the_case_of_its_members() {
                 {"function_response": {"id": "c1", "name": "weather", "response": {"result": "sunny"}}}]},
         ],
         "tools": [{"function_declarations": [
-            {"name": "weather", "description": "Weather of a town", "parameters": {"type": "object"}}]}],
+            {"name": "weather", "description": "Weather of a town", "parameters": {"type": "object"}}]},
+            {"google_search": {}}],
         "generation_config": {"temperature": 0.5, "top_p": 0.9, "max_output_tokens": 64, "seed": 7,
             "response_mime_type": "application/json", "response_schema": {"type": "OBJECT"}},
     });
@@ -97,7 +98,10 @@ fn a_request_depends_on_the_case_of_its_members() {
     );
     let Part::ToolCallResponse { id, response, .. } = &call.messages[2].parts[0] else { panic!() };
     assert_eq!((id.as_deref(), response), (Some("c1"), &Some(json!({"result": "sunny"}))));
-    assert_eq!(call.tools.len(), 1);
+    assert_eq!(
+        call.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(),
+        ["weather", "google_search"]
+    );
     assert_eq!(call.tools[0].parameters, json!({"type": "object"}));
     assert_eq!((call.sampling.max_tokens, call.sampling.seed), (Some(64), Some(7)));
     assert_eq!(call.response_format, Some(json!({"type": "OBJECT"})));
