@@ -80,6 +80,12 @@ fn fixture(arguments: &Arguments, source: &dyn Source) -> Result<u8, Failure> {
     if folder == Path::new("-") {
         return Err(Failure::new(exit::USAGE, "--format fixture writes a folder; give one with -o"));
     }
+    let is_ours = fs::read_to_string(folder.join(fixture::MANIFEST))
+        .is_ok_and(|text| serde_json::from_str::<fixture::Manifest>(&text).is_ok());
+    if !is_ours && fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        let said = format!("{} holds something else than a fixture; give an empty folder", folder.display());
+        return Err(Failure::new(exit::USAGE, said));
+    }
     let document = source.replay(run)?;
     let failed = |error| Failure::new(exit::INTERNAL, format!("cannot write {}: {error}", folder.display()));
     fs::create_dir_all(folder).map_err(failed)?;
